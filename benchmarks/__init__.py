@@ -51,7 +51,7 @@ class Target:
 class BenchmarkRow:
     """One line of the table: the medians of both tools, and the median of the pairs' ratios."""
 
-    what: str
+    title: str
     unit: str
     ours: float
     theirs: float | None = None
@@ -69,12 +69,12 @@ class BenchmarkRow:
         return self.target.verdict(value, self.low, self.high)
 
 
-def make_row(what: str, unit: str, pairs: Sequence[tuple[float, float]], target: Target | None = None) -> BenchmarkRow:
+def make_row(title: str, unit: str, pairs: Sequence[tuple[float, float]], target: Target | None = None) -> BenchmarkRow:
     """The row of a comparison: the median of the pairs' ratios with its interval."""
     ratios = [ours / theirs for ours, theirs in pairs]
     low, high = median_interval(ratios)
     ours, theirs = (statistics.median(side) for side in zip(*pairs, strict=True))
-    return BenchmarkRow(what, unit, ours, theirs, statistics.median(ratios), low, high, target)
+    return BenchmarkRow(title, unit, ours, theirs, statistics.median(ratios), low, high, target)
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ def _table(rows: list[BenchmarkRow]) -> str:
         unit = "" if row.ratio is not None else f" {row.unit}"
         cells.append(
             (
-                row.what,
+                row.title,
                 row.unit,
                 _figure(row.ours, row.unit),
                 _figure(row.theirs, row.unit),

@@ -69,5 +69,5 @@ def _seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def _row(what: str, seconds: float, at_most: float | None) -> BenchmarkRow:
-    return BenchmarkRow(what, "s", seconds, target=None if at_most is None else Target(at_most=at_most))
+def _row(title: str, seconds: float, at_most: float | None) -> BenchmarkRow:
+    return BenchmarkRow(title, "s", seconds, target=None if at_most is None else Target(at_most=at_most))

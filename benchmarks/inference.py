@@ -89,5 +89,5 @@ def _quick(bench: Bench) -> BenchmarkRow:
     if done.returncode not in ENDED:
         raise BenchError(f"hwdyno inference: {done.stderr.strip()[-300:]}")
     size = shapes.find(DEFAULT_MODEL).bytes
-    what = f"hwdyno inference, profile quick, a model of {size / 1e6:.0f} MB"
-    return BenchmarkRow(what, "s", took, target=Target(at_most=180))
+    title = f"hwdyno inference, profile quick, a model of {size / 1e6:.0f} MB"
+    return BenchmarkRow(title, "s", took, target=Target(at_most=180))

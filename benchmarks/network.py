@@ -42,18 +42,18 @@ def measure(bench: Bench) -> Iterator[BenchmarkRow]:
         costs = [(float(a["details"]["cpu_ns_per_kib"]), float(b.details["cpu_ns_per_kib"])) for a, b in pairs]
         yield make_row(f"CPU time a KiB, both ends: {label}", "ns", costs, at_most)
     for handing, at_least in (("plain", 1.0), ("batched", 2.0), ("segmented", 8.0)):
-        what = f"UDP 1460 B delivered, {handing}"
-        pairs = _in_turn(bench, what, {**UDP, "handing": handing}, UDP)
+        title = f"UDP 1460 B delivered, {handing}"
+        pairs = _in_turn(bench, title, {**UDP, "handing": handing}, UDP)
         rates = [(_datagrams(a) / a["elapsed_s"], float(b.details["datagrams_received_s"])) for a, b in pairs]
-        yield make_row(what, "datagrams/s", rates, Target(at_least=at_least))
+        yield make_row(title, "datagrams/s", rates, Target(at_least=at_least))
         costs = [(_cpu_s(a["details"]) / _datagrams(a) * 1e9, _theirs_ns(b)) for a, b in pairs]
         cost = {"plain": Target(at_most=1.0), "segmented": Target(at_most=0.2)}.get(handing)
         yield make_row(f"CPU time a delivered datagram, both ends: {handing}", "ns", costs, cost)
     yield from _round_trips(bench)
 
 
-def _in_turn(bench: Bench, what: str, ours: Parameters, theirs: Parameters) -> list[tuple[Reading, PeerReading]]:
-    bench.says(what)
+def _in_turn(bench: Bench, title: str, ours: Parameters, theirs: Parameters) -> list[tuple[Reading, PeerReading]]:
+    bench.says(title)
     peer, length = peers.find("iperf3"), {"runtime": bench.runtime_s}
     return [bench.pair(peer, STREAMS, length | ours, length | theirs) for _ in range(bench.pairs)]
 
@@ -86,8 +86,8 @@ def _round_trips(bench: Bench) -> Iterator[BenchmarkRow]:
         bench.says("neither sockperf nor netperf is here, so round trips stand alone")
     for protocol in ("tcp", "udp"):
         for waiting, how in (("sleep", "asleep, on one core"), ("spin", "spinning")):
-            what = f"{protocol.upper()} round trips of 64 B, {how}"
-            bench.says(what)
+            title = f"{protocol.upper()} round trips of 64 B, {how}"
+            bench.says(title)
             given = {"protocol": protocol, "message": 64, "waiting": waiting, "runtime": bench.runtime_s}
             able = [peer for peer in here if peer.unsupported_reason(TRIPS, given) is None]
             with _cores(1 if waiting == "sleep" else None):
@@ -95,14 +95,14 @@ def _round_trips(bench: Bench) -> Iterator[BenchmarkRow]:
             for peer in able:
                 pairs = [(ours, theirs[peer.name]) for ours, theirs in turns]
                 rates = [(_rate(ours), theirs.throughput) for ours, theirs in pairs]
-                yield make_row(f"{what}, a second ({peer.name})", "1/s", rates, Target(at_least=1.0))
+                yield make_row(f"{title}, a second ({peer.name})", "1/s", rates, Target(at_least=1.0))
                 tails = [(_p99(ours), float(theirs.details["p99_ns"])) for ours, theirs in pairs]
                 # netperf's buckets are too wide to compare a tail.
                 bound = Target(at_most=1.0) if peer.name == "sockperf" else None
-                yield make_row(f"p99 of {what} ({peer.name})", "ns", tails, bound)
+                yield make_row(f"p99 of {title} ({peer.name})", "ns", tails, bound)
             if not able:
-                yield BenchmarkRow(f"{what}, a second", "1/s", median([_rate(ours) for ours, _ in turns]))
-                yield BenchmarkRow(f"p99 of {what}", "ns", median([_p99(ours) for ours, _ in turns]))
+                yield BenchmarkRow(f"{title}, a second", "1/s", median([_rate(ours) for ours, _ in turns]))
+                yield BenchmarkRow(f"p99 of {title}", "ns", median([_p99(ours) for ours, _ in turns]))
 
 
 def _theirs(able: list[Peer], given: Parameters) -> dict[str, PeerReading]:

@@ -46,9 +46,9 @@ def measure(bench: Bench) -> Iterator[BenchmarkRow]:
                 found = {}
                 # Each goes first in every second pair.
                 for which in ("ranks", "threads")[:: 1 if number % 2 else -1]:
-                    one = site if which == "ranks" else engine
+                    runner = site if which == "ranks" else engine
                     parameters = {**blocks, "numjobs": 1} if which == "ranks" else threads
-                    found[which] = compute_throughput(one.run("storage_blocks", parameters), "bytes")
+                    found[which] = compute_throughput(runner.run("storage_blocks", parameters), "bytes")
                 pairs.append((found["ranks"], found["threads"]))
         yield make_row(f"randread 4 KiB, {count} ranks | {count} threads", "bytes/s", pairs, EQUAL)
     bench.says(f"starts of {few} ranks")
@@ -102,8 +102,8 @@ def _death(count: int) -> BenchmarkRow:
     return _row("a rank that hangs is named after", "s", moments[1] - moments[0], 3.0)
 
 
-def _row(what: str, unit: str, value: float, at_most: float | None) -> BenchmarkRow:
-    return BenchmarkRow(what, unit, value, target=None if at_most is None else Target(at_most=at_most))
+def _row(title: str, unit: str, value: float, at_most: float | None) -> BenchmarkRow:
+    return BenchmarkRow(title, unit, value, target=None if at_most is None else Target(at_most=at_most))
 
 
 @contextlib.contextmanager

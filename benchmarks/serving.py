@@ -146,9 +146,9 @@ def _costs(bench: Bench, server: ServerAddress, users: int) -> Iterator[Benchmar
         after.append((time.thread_time() - begun) / tokens * 1e6)
         during.append((result.cpu_user_s + result.cpu_system_s) / tokens * 1e6)
         least.append(_received(server, users))
-    what = f"CPU of the client a token, {users} answers of {1 / STEP_S:.0f} tokens/s"
+    title = f"CPU of the client a token, {users} answers of {1 / STEP_S:.0f} tokens/s"
     yield BenchmarkRow(
-        what,
+        title,
         "µs",
         statistics.median(during),
         statistics.median(least),
@@ -157,7 +157,7 @@ def _costs(bench: Bench, server: ServerAddress, users: int) -> Iterator[Benchmar
         target=Target(at_most=10),
     )
     yield BenchmarkRow(
-        f"{what}, reading the JSON afterwards", "µs", statistics.median(after), low=min(after), high=max(after)
+        f"{title}, reading the JSON afterwards", "µs", statistics.median(after), low=min(after), high=max(after)
     )
 
 
@@ -203,9 +203,9 @@ def _errors(bench: Bench, server: ServerAddress) -> BenchmarkRow:
             if data != b"[DONE]"
         ]
         found.append(statistics.quantiles(errors, n=100)[98] / 1e3)
-    what = f"error of a token's time, p99, {PACED_USERS} answers of {4 / STEP_S:.0f} tokens/s"
+    title = f"error of a token's time, p99, {PACED_USERS} answers of {4 / STEP_S:.0f} tokens/s"
     return BenchmarkRow(
-        what, "µs", statistics.median(found), low=min(found), high=max(found), target=Target(at_most=100)
+        title, "µs", statistics.median(found), low=min(found), high=max(found), target=Target(at_most=100)
     )
 
 

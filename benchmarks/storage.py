@@ -77,19 +77,19 @@ def measure(bench: Bench) -> Iterator[BenchmarkRow]:
 
 def _writes(bench: Bench, base: Parameters) -> Iterator[BenchmarkRow]:
     """Large writes, with buffers that are filled outside of the timed region."""
-    what = "1 MiB sequential write, direct, depth 8"
-    bench.says(what)
+    title = "1 MiB sequential write, direct, depth 8"
+    bench.says(title)
     pairs = bench.in_turn(peers.find("fio"), KERNEL, {**base, "rw": "write", "bs": 1 << 20, "iodepth": 8})
-    yield make_row(what, "IOPS", [(_operations(a) / a["elapsed_s"], b.rate or 0.0) for a, b in pairs], DEVICE_TARGET)
-    yield make_row(f"CPU time of a {what}", "ns", [(_cpu_ns(a), _their_cpu_ns(b)) for a, b in pairs])
+    yield make_row(title, "IOPS", [(_operations(a) / a["elapsed_s"], b.rate or 0.0) for a, b in pairs], DEVICE_TARGET)
+    yield make_row(f"CPU time of a {title}", "ns", [(_cpu_ns(a), _their_cpu_ns(b)) for a, b in pairs])
 
 
-def _user_time(what: str, readings: list[Reading]) -> BenchmarkRow:
+def _user_time(title: str, readings: list[Reading]) -> BenchmarkRow:
     costs = sorted(float(r["cpu"]["user_s"]) / _operations(r) * 1e9 for r in readings)
-    return BenchmarkRow(what, "ns", costs[len(costs) // 2], low=costs[0], high=costs[-1], target=USER_TARGET)
+    return BenchmarkRow(title, "ns", costs[len(costs) // 2], low=costs[0], high=costs[-1], target=USER_TARGET)
 
 
-def _batched(bench: Bench, point: Parameters, what: str) -> Iterator[BenchmarkRow]:
+def _batched(bench: Bench, point: Parameters, title: str) -> Iterator[BenchmarkRow]:
     """The same with batched completions, as in fio's t/io_uring; fio runs with its defaults.
 
     Nearly all CPU time of a direct read is spent in the kernel, mostly on a submission's doorbell and a completion's
@@ -97,18 +97,18 @@ def _batched(bench: Bench, point: Parameters, what: str) -> Iterator[BenchmarkRo
     is not saturated.
     """
     whole = {**point, "iodepth_batch_complete_min": point["iodepth"]}
-    bench.says(f"{what}, whole batches")
+    bench.says(f"{title}, whole batches")
     pairs = bench.in_turn(peers.find("fio"), KERNEL, whole)
     costs = [(_cpu_ns(ours), _their_cpu_ns(theirs)) for ours, theirs in pairs]
-    yield make_row(f"CPU time of a {what}, whole batches", "ns", costs, CPU_TARGET)
+    yield make_row(f"CPU time of a {title}, whole batches", "ns", costs, CPU_TARGET)
     rates = [(_operations(ours) / ours["elapsed_s"], theirs.rate or 0.0) for ours, theirs in pairs]
-    yield make_row(f"{what}, whole batches", "IOPS", rates)
+    yield make_row(f"{title}, whole batches", "IOPS", rates)
     bare = shutil.which(os.environ.get("HWDYNO_T_IO_URING") or "t_io_uring")
     if bare is None:
         bench.says("t/io_uring is not here (HWDYNO_T_IO_URING names it): the kernel's own floor is not shown")
         return
     floors = [(_cpu_ns(bench.run(KERNEL, {**whole, "runtime": bench.runtime_s})), _bare_ns(bare, whole)) for _ in pairs]
-    yield make_row(f"CPU time of a {what}, whole batches, t/io_uring", "ns", floors)
+    yield make_row(f"CPU time of a {title}, whole batches, t/io_uring", "ns", floors)
 
 
 def _bare_ns(program: str, point: Parameters) -> float:
@@ -136,14 +136,14 @@ def _cached(bench: Bench, base: Parameters) -> Iterator[BenchmarkRow]:
     # Read the region into the page cache for both tools.
     bench.run(KERNEL, {**base, "rw": "read", "bs": 1 << 20, "ioengine": "psync", "time_based": False, "runtime": 0})
     for engine, point, target in CACHED:
-        what = f"4 KiB cached random reads a core, {engine}"
-        bench.says(what)
+        title = f"4 KiB cached random reads a core, {engine}"
+        bench.says(title)
         pairs = bench.in_turn(fio, KERNEL, {**base, **point})
         yield make_row(
-            what, "IOPS", [(1e9 / _cpu_ns(ours), 1e9 / _their_cpu_ns(theirs)) for ours, theirs in pairs], target
+            title, "IOPS", [(1e9 / _cpu_ns(ours), 1e9 / _their_cpu_ns(theirs)) for ours, theirs in pairs], target
         )
-    what = "4 KiB cached random reads a core, io_uring, fio's best flags"
-    bench.says(what)
+    title = "4 KiB cached random reads a core, io_uring, fio's best flags"
+    bench.says(title)
     rates = []
     for seed in range(bench.pairs):
         parameters = {**base, "ioengine": "io_uring", "iodepth": 32, "runtime": bench.runtime_s, "seed": seed + 1}
@@ -155,7 +155,7 @@ def _cached(bench: Bench, base: Parameters) -> Iterator[BenchmarkRow]:
         except OSError as error:
             raise BenchError(f"fio: {error}") from None
         rates.append((1e9 / _cpu_ns(ours), 1e9 / _their_cpu_ns(theirs)))
-    yield make_row(what, "IOPS", rates, BEST_FLAGS_TARGET)
+    yield make_row(title, "IOPS", rates, BEST_FLAGS_TARGET)
 
 
 def _idle(bench: Bench) -> Iterator[BenchmarkRow]:

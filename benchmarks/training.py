@@ -30,7 +30,7 @@ START_UPS = 5
 class Case:
     """A data set, DLIO's recorded cost on it, and the most that ours may cost as a share of that."""
 
-    what: str
+    title: str
     data: tuple[str, int, int, float, float]
     """Format, files, samples per file, bytes per sample and their standard deviation."""
     loads: tuple[int, int]
@@ -91,15 +91,15 @@ def measure(bench: Bench) -> Iterator[BenchmarkRow]:
     if version is None:
         bench.says("DLIO is not here: its figures are the table's of DLIO 2.0.0 (name it by HWDYNO_DLIO)")
     for case in CASES:
-        bench.says(f"{case.what}, from the page cache" + (f", beside DLIO {version}" if version else ""))
-        folder = bench.directory / case.what.replace(" ", "-")
+        bench.says(f"{case.title}, from the page cache" + (f", beside DLIO {version}" if version else ""))
+        folder = bench.directory / case.title.replace(" ", "-")
         bench.run("training_generate", {**case.shape, "path": str(folder)})
         parameters = {**case.shape, **case.reads, "path": str(folder)}
         yield from _cost(bench, peer if version else None, case, parameters)
-        if case.what.startswith("cosmoflow"):
+        if case.title.startswith("cosmoflow"):
             yield from _fed(bench, peer if version else None, {**parameters, **COSMOFLOW_H100})
             yield _memory(bench, parameters)
-        if case.what == "npz of 8 MiB":
+        if case.title == "npz of 8 MiB":
             yield from _apart(bench, peer if version else None, {**parameters, **UNHURRIED})
     yield _start_up(bench)
 
@@ -113,9 +113,9 @@ def _cost(bench: Bench, peer: Peer | None, case: Case, parameters: Parameters) -
         raw.append((_ours(bench.run(KERNEL, {**parameters, "parse": "raw"})), theirs))
         checked.append((_ours(bench.run(KERNEL, {**parameters, "parse": "full"})), theirs))
     source = "" if peer else " (DLIO by the table)"
-    yield make_row(f"CPU time a GB, {case.what}, raw{source}", "s", raw, Target(at_most=case.raw))
+    yield make_row(f"CPU time a GB, {case.title}, raw{source}", "s", raw, Target(at_most=case.raw))
     yield make_row(
-        f"CPU time a GB, {case.what}, checksums verified{source}", "s", checked, Target(at_most=case.checked)
+        f"CPU time a GB, {case.title}, checksums verified{source}", "s", checked, Target(at_most=case.checked)
     )
 
 

@@ -82,7 +82,9 @@ def _findings() -> str:
         family = rule.check.__module__.rpartition(".")[2].replace("_", " ")
         line = f"- [{lessons.lesson(rule.name).title}]({rule.name}.md) (`{rule.name}`)"
         families.setdefault(family, []).append(line)
-    return "\n".join([*parts, *(f"\n## {name.capitalize()}\n\n" + "\n".join(them) for name, them in families.items())])
+    return "\n".join(
+        [*parts, *(f"\n## {name.capitalize()}\n\n" + "\n".join(lines) for name, lines in families.items())]
+    )
 
 
 # --- studies

@@ -26,9 +26,9 @@ def commands_in(text: str) -> list[str]:
     """The commands of a text: between backticks, or to the end of its line."""
     found = []
     for match in _COMMAND.finditer(text):
-        rest = text[match.start() :].splitlines()[0]
+        line = text[match.start() :].splitlines()[0]
         quoted = text[: match.start()].count("`") % 2 == 1
-        found.append(rest.partition("`")[0] if quoted else rest)
+        found.append(line.partition("`")[0] if quoted else line)
     return found
 
 
@@ -39,12 +39,12 @@ def split_words(line: str) -> list[str]:
     return words[1 : next(ends, len(words))]
 
 
-def capture_outcome(what: Callable[[], int]) -> tuple[int, str]:
+def capture_outcome(command: Callable[[], int]) -> tuple[int, str]:
     """The exit status of what a command does, and what it wrote to stderr."""
     error = io.StringIO()
     with contextlib.redirect_stderr(error), contextlib.redirect_stdout(io.StringIO()):
         try:
-            status = what()
+            status = command()
         except SystemExit as stop:
             status = int(stop.code or 0)
     return status, error.getvalue()

@@ -17,9 +17,9 @@ RATE, BLOCK, DEPTH, THREADS = 10_000.0, 4096, 8.0, 8
 QUIET = {"cpu_busy": 0.1, "cpu_user": 0.05, "steal": 0.0}
 
 
-def course(values: Sequence[float], each: int = 20) -> Samples:
+def course(values: Sequence[float], count: int = 20) -> Samples:
     """Samples of repeats at these levels, or one by one."""
-    whole = [value for level in values for value in [level] * each]
+    whole = [value for level in values for value in [level] * count]
     return Samples(min(whole), sum(whole) / len(whole), max(whole), 0.05, None, tuple(whole))
 
 

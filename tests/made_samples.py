@@ -14,11 +14,11 @@ def noise(
     draw = np.random.default_rng(seed)
     state, found = draw.standard_normal(), []
     for _ in range(repeats):
-        one = []
+        repeat = []
         for _ in range(count):
             state = ratio * state + math.sqrt(1 - ratio**2) * draw.standard_normal()
-            one.append(1 + deviation * state)
-        found.append(one)
+            repeat.append(1 + deviation * state)
+        found.append(repeat)
     return found
 
 

@@ -44,5 +44,5 @@ def surveyed(driver: Path, **planted: str) -> Any:
 
 
 def says(found: Any, name: str) -> str:
-    (one,) = (library for library in found["looked_for"] if library["name"] == name)
-    return str(one["says"])
+    (searched,) = (library for library in found["looked_for"] if library["name"] == name)
+    return str(searched["says"])

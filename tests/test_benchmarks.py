@@ -62,4 +62,4 @@ def test_paced_traffic_is_held_to_the_law_in_the_time_that_it_had(stolen: float)
 
     rows = list(_paced(Bench(Path(), 3, 0.1, run, lambda _: None)))
     assert [row.ratio for row in rows] == pytest.approx([1.0] * len(rows))
-    assert [row.what.split(",")[0] for row in rows][-1] == "traffic at a delay of 5000" and len(rows) >= 4
+    assert [row.title.split(",")[0] for row in rows][-1] == "traffic at a delay of 5000" and len(rows) >= 4

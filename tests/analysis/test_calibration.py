@@ -189,8 +189,8 @@ def test_an_interval_holds_the_mean(process: str, share: float, profile: str) ->
 
 def test_two_modes_are_named_and_one_is_not() -> None:
     draw = np.random.default_rng(5)
-    one = [list(1 + 0.1 * draw.standard_normal(20)) for _ in range(3)]
-    assert two_modes(one) is None
+    single = [list(1 + 0.1 * draw.standard_normal(20)) for _ in range(3)]
+    assert two_modes(single) is None
     levels = [[1.0, 0.6, 1.0, 1.0, 0.6] * 4, [1.0] * 20]
     found = two_modes([[level * (1 + 0.02 * draw.standard_normal()) for level in repeat] for repeat in levels])
     assert found is not None
@@ -204,11 +204,11 @@ def test_repeats_that_disagree_are_found_and_clean_ones_are_not() -> None:
     def point(levels: list[float]) -> list[list[float]]:
         return [list(level * (1 + 0.05 * draw.standard_normal(20))) for level in levels]
 
-    def chance(levels: list[float]) -> float:
+    def p_value(levels: list[float]) -> float:
         found = disagreement(point(levels))
         assert found is not None
         return found.p_value if found.spread > 0.08 else 1.0
 
-    assert min(chance([1.0] * 3) for _ in range(400)) > 1e-4
-    assert sum(chance([1.0, 0.8, 0.8]) < 1e-4 for _ in range(100)) >= 99
-    assert sum(chance([1.0, 1.0, 0.6]) < 1e-4 for _ in range(100)) >= 99
+    assert min(p_value([1.0] * 3) for _ in range(400)) > 1e-4
+    assert sum(p_value([1.0, 0.8, 0.8]) < 1e-4 for _ in range(100)) >= 99
+    assert sum(p_value([1.0, 1.0, 0.6]) < 1e-4 for _ in range(100)) >= 99

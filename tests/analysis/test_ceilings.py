@@ -194,24 +194,24 @@ def test_each_row_of_the_catalogue_is_found_by_no_other_rows_model() -> None:
 
 
 def test_a_disk_has_its_links_and_its_makers_ceilings() -> None:
-    one = machine([disk("nvme0n1", "Samsung SSD 980 PRO 1TB", 1_000_204_886_016, **pcie(3, 4))])
-    found = list_ceilings(one, "storage", ("rated read 400 MB/s",))
+    host = machine([disk("nvme0n1", "Samsung SSD 980 PRO 1TB", 1_000_204_886_016, **pcie(3, 4))])
+    found = list_ceilings(host, "storage", ("rated read 400 MB/s",))
     assert value(found[:-1], "read_bytes_s") == pytest.approx(3.93846e9, rel=1e-5)
     assert value(found[:-1], "total_bytes_s") is None, "PCI Express carries both directions at once"
     assert value(found[:-1], "read_bytes_s", "rated") == 7e9
     assert value(found, "randwrite_4k_iops", "rated") == 1e6
     assert found[-1].value == 400e6
-    assert why_none(one) == ()
-    assert list_ceilings(one, "memory") == ()
+    assert why_none(host) == ()
+    assert list_ceilings(host, "memory") == ()
 
 
 def test_virtual_disk_ceiling_unknown_with_reason() -> None:
-    one = machine(
+    host = machine(
         [{"name": "vda", "model": None, "link": {"type": "none", "bits_s": None}}],
         **{"storage.disks.0.link.bits_s": "a hypervisor's disk", "storage.disks.0.model": "it states none"},
     )
-    assert of_machine(one) == ()
-    assert why_none(one) == (
+    assert of_machine(host) == ()
+    assert why_none(host) == (
         "no ceiling from the link of vda: a hypervisor's disk",
         "no maker's figures for vda: it states none",
     )
@@ -262,11 +262,11 @@ def test_a_stack_that_does_not_say_how_it_spreads_has_no_ceiling() -> None:
 
 
 def test_unlike_members_are_summed_singly() -> None:
-    one = stacked("raid", "raid0", 2)
-    first, second = one.storage.disks
+    host = stacked("raid", "raid0", 2)
+    first, second = host.storage.disks
     second = replace(second, link=Link(type="sata", bits_s=3_000_000_000))
-    one = replace(one, storage=replace(one.storage, disks=(first, second)))
-    found = of_machine(one)
+    host = replace(host, storage=replace(host.storage, disks=(first, second)))
+    found = of_machine(host)
     assert value(found, "read_bytes_s") == pytest.approx(900e6)
     assert "+" in next(c.formula for c in found if c.metric == "read_bytes_s")
 

@@ -95,14 +95,14 @@ def test_latency_follows_by_littles_law_without_the_time_between_requests() -> N
     rates = [system.rate(n) for n in loads]
     waits_ns = [(n / rate - system.thinks_s) * 1e9 for n, rate in zip(loads, rates, strict=True)]
     found = outlook(loads, rates, [1e-3] * len(loads), [1000], latencies_ns=waits_ns)
-    (one,) = found.projections
-    assert one.latency_ns is not None
-    assert one.latency_ns.value == pytest.approx((1000 / system.rate(1000) - system.thinks_s) * 1e9, rel=0.02)
-    assert one.latency_ns.low is not None and one.latency_ns.high is not None
-    assert one.latency_ns.low <= one.latency_ns.value <= one.latency_ns.high
+    (projected,) = found.projections
+    assert projected.latency_ns is not None
+    assert projected.latency_ns.value == pytest.approx((1000 / system.rate(1000) - system.thinks_s) * 1e9, rel=0.02)
+    assert projected.latency_ns.low is not None and projected.latency_ns.high is not None
+    assert projected.latency_ns.low <= projected.latency_ns.value <= projected.latency_ns.high
     moved = [4096 * rate for rate in rates]
     (same,) = outlook(loads, moved, [1e-3] * 7, [1000], latencies_ns=waits_ns, per_request=4096).projections
-    assert same.latency_ns is not None and same.latency_ns.value == pytest.approx(one.latency_ns.value, rel=1e-3)
+    assert same.latency_ns is not None and same.latency_ns.value == pytest.approx(projected.latency_ns.value, rel=1e-3)
     assert outlook(loads, moved, [1e-3] * 7, [1000], per_request=None).projections[0].latency_ns is None
 
 
@@ -112,8 +112,8 @@ def test_a_knee_beyond_the_data_is_bracketed_and_names_the_load_to_measure() -> 
     found = outlook(loads, rates, [0.01] * len(loads), [1000])
     assert found.refused == "the knee was not reached" and not found.projections
     assert found.measure is not None and found.measure >= 32
-    (one,) = found.brackets
-    assert one.low == max(rates) and one.high == pytest.approx(1000 * rates[0])
+    (bracket,) = found.brackets
+    assert bracket.low == max(rates) and bracket.high == pytest.approx(1000 * rates[0])
 
 
 def test_throughput_that_falls_is_not_projected() -> None:
@@ -136,9 +136,9 @@ def test_the_interval_is_no_narrower_than_the_error_of_the_held_out_load() -> No
     rates = [100.0, 198.0, 370.0, 500.0, 515.0, 518.0, 560.0]
     found = outlook(loads, rates, [0.001] * 7, [1000])
     assert found.predicted_share is not None and found.predicted_share < 0.97
-    (one,) = found.projections
-    assert one.throughput.low is not None and one.throughput.high is not None
-    assert one.throughput.high / one.throughput.value >= 1 / found.predicted_share - 1e-9
+    (projected,) = found.projections
+    assert projected.throughput.low is not None and projected.throughput.high is not None
+    assert projected.throughput.high / projected.throughput.value >= 1 / found.predicted_share - 1e-9
 
 
 LOADS = (1, 2, 4, 8, 16, 32, 64)
@@ -155,7 +155,7 @@ def test_only_a_knee_inside_is_projected(
     crossing: Any, falls: float, refused: str, measure: Any, monkeypatch: Any
 ) -> None:
     top = Interval(400.0, 390.0, 410.0)
-    made = Knee(top, Interval(*crossing), top, top=400.0, one=0.01, gain=top, falls=falls, fall_load=9.0)
+    made = Knee(top, Interval(*crossing), top, top=400.0, r1=0.01, gain=top, falls=falls, fall_load=9.0)
     monkeypatch.setattr("hwdyno.analysis.curves.projection.fit_knee", lambda *given, **named: made)
     found = outlook(LOADS, HARD, [0.01] * 7, [1000])
     assert refused in found.refused and bool(refused) == bool(found.refused) != bool(found.projections)
@@ -215,10 +215,10 @@ def test_a_run_past_its_knee_is_projected_with_its_check_and_assumptions(
     assert "measured queue depth 1 to 128" in text and "\n  1000 " in text
     assert "check: the smaller loads predict" in text and "assumed: the queue stays" in text
     status, text = shown(["--load", "1000", "--json"], capsys)
-    (one,) = json.loads(text)
-    (projected,) = one["projections"]
+    (curve,) = json.loads(text)
+    (projected,) = curve["projections"]
     assert projected["throughput"]["low"] <= projected["throughput"]["value"] <= projected["throughput"]["high"]
-    assert not one["refused"] and not one["command"]
+    assert not curve["refused"] and not curve["command"]
 
 
 def test_a_run_before_its_knee_gets_bounds_and_the_command_that_settles_it(

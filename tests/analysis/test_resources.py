@@ -141,8 +141,8 @@ def test_each_resource_is_described_under_its_files_name() -> None:
 
 
 def test_resource_that_nobody_describes_is_plain() -> None:
-    one = find("tape")
-    assert (one.name, one.title, one.rate_word, one.client) == ("tape", "Tape", "", "beside")
+    tape = find("tape")
+    assert (tape.name, tape.title, tape.rate_word, tape.client) == ("tape", "Tape", "", "beside")
     assert list_ceilings(Machine(), "tape") == () == why_no_ceiling(Machine(), "tape")
 
 

@@ -272,10 +272,10 @@ def test_an_experiment_says_which_intervals_count_with_the_lower_level() -> None
     run = make_run(made[0])
     run = replace(run, experiments=(replace(run.experiments[0], points=tuple(made)),))
     found = explain(run)
-    (one,) = [finding for finding in found.findings if finding.rule == "modes_nearby"]
-    assert one.severity == "info" and one.points and len(one.points) == 8
-    assert one.says.startswith("Throughput dropped to 60% of its usual level for 12% of the time")
-    assert "8 of 8 intervals" in one.says
+    (finding,) = [finding for finding in found.findings if finding.rule == "modes_nearby"]
+    assert finding.severity == "info" and finding.points and len(finding.points) == 8
+    assert finding.says.startswith("Throughput dropped to 60% of its usual level for 12% of the time")
+    assert "8 of 8 intervals" in finding.says
     for before, after in zip(made, found.experiments[0].points, strict=True):
         assert before.throughput.low is not None and after.throughput.low is not None
         assert after.throughput.low <= before.throughput.low and after.throughput.value == before.throughput.value

@@ -130,9 +130,9 @@ def test_points_of_the_other_state_alone_are_on_no_curve() -> None:
         return replace(point, repeat_starts_s=starts, repeat_values=values)
 
     early, *late = (only(marked.points[at], late=at > 2) for at in (2, 3, 4))
-    one = in_one_state(replace(marked, points=(*marked.points[:2], early, *late, *marked.points[5:])))
-    assert [at for at, point in enumerate(one.points) if "other_state" in point.why] == [2]
-    assert {at for curve in fit_curves(one) for at in curve.points} == {0, 1, 3, 4, 5, 6, 7}
+    settled = in_one_state(replace(marked, points=(*marked.points[:2], early, *late, *marked.points[5:])))
+    assert [at for at, point in enumerate(settled.points) if "other_state" in point.why] == [2]
+    assert {at for curve in fit_curves(settled) for at in curve.points} == {0, 1, 3, 4, 5, 6, 7}
 
 
 def test_explaining_twice_changes_nothing() -> None:

@@ -206,13 +206,13 @@ def test_repeats_are_skewed_from_a_fifth_between_mean_and_middle_on(mean: float,
 def test_early_stopping_takes_the_least_count_whose_chance_is_small_enough() -> None:
     """The definition: with fewer queries, so few over the limit are likelier than what the confidence leaves out."""
 
-    def chance(over: int, count: int, percentile: float) -> float:
+    def probability(over: int, count: int, percentile: float) -> float:
         return sum(math.comb(count, k) * (1 - percentile) ** k * percentile ** (count - k) for k in range(over + 1))
 
     for percentile in (0.005, 0.2, 0.5, 0.9, 0.95):
         for over in (0, 1, 4):
             for confidence in (0.81, 0.96, 0.985):
-                least = next(n for n in range(over + 1, 999) if chance(over, n, percentile) <= 1 - confidence)
+                least = next(n for n in range(over + 1, 999) if probability(over, n, percentile) <= 1 - confidence)
                 assert st.early_stopping_count(percentile, over, confidence) == least
     assert st.early_stopping_count(0.99) == 459 and st.early_stopping_count(0.999) == 4603
 

@@ -44,7 +44,7 @@ def _throttled(draw: Generator, drop: float) -> Series:
 class Plant:
     """What is planted, and which rule should name it."""
 
-    each: Callable[[Generator, int], Series]
+    samples: Callable[[Generator, int], Series]
     """The samples of a repeat, by its number."""
     rule: str = ""
     """Empty where nothing should be named."""
@@ -95,7 +95,7 @@ def explained(plant: Plant, draw: Generator, repeats: int = 3) -> tuple[Finding,
     """The findings on one point of this many repeats."""
     point = PointInWork(0, {"rw": "randread", "bs": 4096, "iodepth": 8, "numjobs": 1})
     point.readings = [
-        {**reading(plant.each(draw, at)), "cpu": {"user_s": 0.1, "system_s": 0.1}} for at in range(repeats)
+        {**reading(plant.samples(draw, at)), "cpu": {"user_s": 0.1, "system_s": 0.1}} for at in range(repeats)
     ]
     made = replace(point.to_measurement(PROFILES["quick"], ""), parameters=point.parameters)
     busy = plant.others_cpu + 0.2 / 4

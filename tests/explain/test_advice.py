@@ -57,8 +57,8 @@ def taken(line: str, path: Path) -> Plan | None:
         pytest.fail(f"{line}: {error!r}")
 
 
-def planned(one: Experiment, profile: str) -> Planned:
-    (found,) = build([(one, {})], HOST, profile=profile).experiments
+def planned(definition: Experiment, profile: str) -> Planned:
+    (found,) = build([(definition, {})], HOST, profile=profile).experiments
     return found
 
 
@@ -73,10 +73,10 @@ def make_result(
         shared["working_set"] = 512 << 20
     if "model" in shared:
         shared["model"] = choose_model(found.experiment.kernel)
-    one, declaration = found.experiment, kept_declaration(found, given, shared)
+    definition, declaration = found.experiment, kept_declaration(found, given, shared)
     return ExperimentResult(
-        one.name, one.resource, one.asks, found.load, one.kernel, points, one.metric, fixed=shared,
-        declaration=declaration,
+        definition.name, definition.resource, definition.asks, found.load, definition.kernel, points, definition.metric,
+        fixed=shared, declaration=declaration,
     )  # fmt: skip
 
 
@@ -98,10 +98,10 @@ def bare(parameters: Parameters, value: float = 1e9, unit: str = "bytes/s", **mo
     return replace(made, **more)
 
 
-@pytest.mark.parametrize("one", ON_ONE_HOST, ids=lambda definition: definition.name)
-def test_a_point_is_repeated_by_its_own_kernel_and_parameters(one: Experiment, tmp_path: Path) -> None:
+@pytest.mark.parametrize("definition", ON_ONE_HOST, ids=lambda definition: definition.name)
+def test_a_point_is_repeated_by_its_own_kernel_and_parameters(definition: Experiment, tmp_path: Path) -> None:
     for profile in ("quick", "standard"):
-        found = planned(one, profile)
+        found = planned(definition, profile)
         result = make_result(found, tuple(bare(point) for point in found.points))
         run = Run("r", "", None, (), "quick", "hwdyno run", (result,))
         step = max(1, len(found.points) // 40)
@@ -111,7 +111,7 @@ def test_a_point_is_repeated_by_its_own_kernel_and_parameters(one: Experiment, t
             if plan is None:
                 continue
             (again,) = plan.experiments
-            assert again.experiment.kernel == one.kernel, line
+            assert again.experiment.kernel == definition.kernel, line
             (point,) = again.points
             whole = {**again.fixed, **point}
             for name, value in found.points[at].items():
@@ -167,15 +167,17 @@ def troubled(found: Planned) -> ExperimentResult:
     return make_result(found, tuple(points))
 
 
-@pytest.mark.parametrize("one", ON_ONE_HOST, ids=lambda definition: definition.name)
-def test_every_advised_command_is_taken_as_it_is_pasted(one: Experiment, tmp_path: Path) -> None:
-    run = Run("r", "", None, (Machine(cpu=Cpu(threads=2)),), "quick", "hwdyno run", (troubled(planned(one, "quick")),))
+@pytest.mark.parametrize("definition", ON_ONE_HOST, ids=lambda definition: definition.name)
+def test_every_advised_command_is_taken_as_it_is_pasted(definition: Experiment, tmp_path: Path) -> None:
+    run = Run(
+        "r", "", None, (Machine(cpu=Cpu(threads=2)),), "quick", "hwdyno run", (troubled(planned(definition, "quick")),)
+    )
     count = 0
     for found in explain(run).findings:
         for line in commands_in(found.advice):
             taken(line, tmp_path)
             count += 1
-        if one.resource not in {"storage", "training"}:  # What training waits for is a storage, too.
+        if definition.resource not in {"storage", "training"}:  # What training waits for is a storage, too.
             for words in ("IOPS", "drive", "smartctl", "filesystem", "numjobs"):
                 text = f"{found.says} {found.advice}"
                 assert words not in text or found.rule == "direct_refused", f"{found.rule}: {text}"

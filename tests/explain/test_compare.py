@@ -81,8 +81,8 @@ def test_readings_of_another_length_and_place_are_still_alike() -> None:
 
 def test_an_axis_that_a_later_version_has_parts_nothing_at_its_default() -> None:
     def declared(run: Run, *axes: Axis, **fixed: Any) -> Run:
-        (one,) = run.experiments
-        known = replace(one.declaration, axes=(*one.declaration.axes, *axes))
+        (result,) = run.experiments
+        known = replace(result.declaration, axes=(*result.declaration.axes, *axes))
         return with_results(run, declaration=known, fixed=fixed)
 
     gap = Axis("gap", default=0)

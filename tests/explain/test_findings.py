@@ -124,8 +124,8 @@ def test_just_what_was_planted_is_found(rule: str) -> None:
         if rule not in found:
             missed.append(seed)
         elif degrades:
-            (one,) = [finding for finding in run.findings if finding.rule == rule]
-            for at in one.points:
+            (finding,) = [finding for finding in run.findings if finding.rule == rule]
+            for at in finding.points:
                 assert run.experiments[0].points[at].validity != "valid"
                 assert rule in run.experiments[0].points[at].why
         if not found <= {rule} | also:

@@ -22,22 +22,22 @@ def test_knee_and_ceiling_are_machines_own() -> None:
     off_by, counted = [], 0
     for seed in MACHINES:
         machine = SimulatedMachine.random(seed)
-        one, most = machine.law(True, False, 4096)
+        r1, most = machine.law(True, False, 4096)
         points = [_at(iodepth=2**k) for k in range(11)]
         run = explain(make_run(machine, experiment(machine, "iodepth", points, repeats=2)))
         (curve,) = run.experiments[0].curves
         truth = machine.operations_per_s("randread", 100, 4096, 1024) * 4096
-        if truth < 0.97 * most * 4096 or one * most < 2:
+        if truth < 0.97 * most * 4096 or r1 * most < 2:
             continue
         counted += 1
         finding = the(run, "knee")
         assert curve.ceiling is not None and curve.best is not None
         assert -0.07 <= curve.ceiling.value / (most * 4096) - 1 <= 0.05, f"machine {seed}"
-        assert finding.evidence["N*"] == pytest.approx(one * most, rel=0.25), f"machine {seed}, p {machine.p}"
+        assert finding.evidence["N*"] == pytest.approx(r1 * most, rel=0.25), f"machine {seed}, p {machine.p}"
         reached = machine.operations_per_s("randread", 100, 4096, curve.best.load)
         below = machine.operations_per_s("randread", 100, 4096, curve.best.load / 2)
         assert reached > 0.85 * most and below < 0.95 * most, f"machine {seed}"
-        off_by.append(abs(finding.evidence["N*"] / (one * most) - 1))
+        off_by.append(abs(finding.evidence["N*"] / (r1 * most) - 1))
         assert "N* " not in finding.says and "ceiling" in finding.says and "operating point" in finding.says
     assert counted >= 0.9 * len(MACHINES)
     assert sorted(off_by)[len(off_by) // 2] < 0.03
@@ -82,8 +82,8 @@ def test_nothing_is_left_to_look_at_where_each_whole_load_was_measured() -> None
 def test_curve_cut_short_is_still_rising() -> None:
     for seed in MACHINES:
         machine = SimulatedMachine.random(seed)
-        one, most = machine.law(True, False, 4096)
-        last = max(4, int(one * most / 3))
+        r1, most = machine.law(True, False, 4096)
+        last = max(4, int(r1 * most / 3))
         if machine.operations_per_s("randread", 100, 4096, last) < 1.12 * machine.operations_per_s(
             "randread", 100, 4096, last / 2
         ):
@@ -100,8 +100,8 @@ def test_curve_cut_short_is_still_rising() -> None:
 def test_a_curve_begun_too_late_is_saturated_at_its_first_point() -> None:
     for seed in MACHINES:
         machine = SimulatedMachine.random(seed, p=random.Random(seed).uniform(2.5, 8), noise=0.005)
-        one, most = machine.law(True, False, 4096)
-        first = max(1, int(one * most * 8))
+        r1, most = machine.law(True, False, 4096)
+        first = max(1, int(r1 * most * 8))
         if first > 256:
             continue
         loads = [first, 2 * first, 4 * first]

@@ -147,7 +147,7 @@ def test_ceiling_is_bandwidth_by_token_bytes() -> None:
     served, _ = _run(engine, 7).experiments
     for point, load in zip(served.points, LOADS, strict=True):
         (ceiling,) = (candidate for candidate in served.ceilings if candidate.metric == f"served/concurrency/{load}")
-        each = engine.weights_bytes / load + engine.kv_bytes
-        assert ceiling.value == pytest.approx(engine.bandwidth / each / 31, rel=1e-6)
+        token_bytes = engine.weights_bytes / load + engine.kv_bytes
+        assert ceiling.value == pytest.approx(engine.bandwidth / token_bytes / 31, rel=1e-6)
         assert point.throughput.value < ceiling.value
         assert "of weights and KV cache a token" in ceiling.formula

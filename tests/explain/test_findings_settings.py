@@ -134,9 +134,9 @@ def loads(pages_cost: float) -> ExperimentResult:
 
 def unregistered(refused: bool) -> ExperimentResult:
     result = storage()
-    (one,) = result.points
-    details = {**one.details, "io_uring_registered_buffers": not refused}
-    return replace(result, points=(replace(one, details=details),))
+    (point,) = result.points
+    details = {**point.details, "io_uring_registered_buffers": not refused}
+    return replace(result, points=(replace(point, details=details),))
 
 
 def clocked(share: float) -> ExperimentResult:
@@ -211,14 +211,14 @@ PLANTED: dict[str, tuple[Machine, ExperimentResult, str, ExperimentResult]] = {
 }
 
 
-@pytest.mark.parametrize("what", PLANTED)
-def test_a_setting_is_named_where_a_figure_suffers_from_it(what: str) -> None:
-    machine, suffers, words, unharmed = PLANTED[what]
+@pytest.mark.parametrize("setting", PLANTED)
+def test_a_setting_is_named_where_a_figure_suffers_from_it(setting: str) -> None:
+    machine, suffers, words, unharmed = PLANTED[setting]
     finding = the(judged(machine, suffers), "costly_setting")
-    heavy = what in {"environment", "affinity", "cpuset", "governor", "a debug kernel"}
+    heavy = setting in {"environment", "affinity", "cpuset", "governor", "a debug kernel"}
     assert words in finding.says and finding.severity == ("warning" if heavy else "info")
     assert "costly_setting" not in list_rules(judged(machine, unharmed).findings), "set, but it costs nothing"
-    without = machine_with(**TWO) if "cpu" in what else machine_with()
+    without = machine_with(**TWO) if "cpu" in setting else machine_with()
     assert "costly_setting" not in list_rules(judged(replace(without, settings=Settings()), suffers).findings), (
         "it suffers, but nothing is set"
     )

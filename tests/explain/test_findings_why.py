@@ -118,9 +118,9 @@ def test_clean_machines_have_no_waits() -> None:
 
 def test_the_counters_of_all_repeats_and_hosts_are_summed() -> None:
     host = SimulatedHost(SimulatedMachine(wake_share=0.5, stall_share=0.2))
-    one, two = (measured(host, _at(iodepth=8), repeats=many) for many in (1, 2))
+    once, twice = (measured(host, _at(iodepth=8), repeats=many) for many in (1, 2))
     for name in ("voluntary_switches", "run_delay_s", "counted_cycles", "memory_stall_cycles"):
-        assert 1.8 < two.counters[name] / one.counters[name] < 2.2, name
+        assert 1.8 < twice.counters[name] / once.counters[name] < 2.2, name
 
 
 def test_the_question_is_answered_only_where_a_cause_was_measured() -> None:

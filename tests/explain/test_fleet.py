@@ -37,11 +37,11 @@ def test_five_faults_among_a_thousand_nodes_are_found_and_none_is_invented(seed:
     assert {slow_node.node.name for slow_node in found.slow} == {f"node{at:04}" for at in FAULTS}
     by_name = {slow_node.node.name: slow_node for slow_node in found.slow}
     for at, fault in FAULTS.items():
-        one = by_name[f"node{at:04}"]
-        experiments = {loss.experiment for some in one.losses.values() for loss in some}
+        slow = by_name[f"node{at:04}"]
+        experiments = {loss.experiment for some in slow.losses.values() for loss in some}
         assert experiments == set(fault.slower), at
         greatest = max(fault.slower.values())
-        assert one.most == pytest.approx(greatest, abs=0.1)
+        assert slow.most == pytest.approx(greatest, abs=0.1)
 
 
 def test_the_cause_stands_beside_the_loss() -> None:

@@ -333,8 +333,8 @@ def truths(core: Core, path: Path) -> dict[tuple[str, str], tuple[float, float]]
     return intervals(run_at(core, 0.0, 1, path))
 
 
-def overlap(one: tuple[float, float], other: tuple[float, float]) -> bool:
-    return one[0] <= other[1] and other[0] <= one[1]
+def overlap(first: tuple[float, float], second: tuple[float, float]) -> bool:
+    return first[0] <= second[1] and second[0] <= first[1]
 
 
 def mean(values: Iterable[float]) -> float:

@@ -181,10 +181,10 @@ def test_what_rules_name_is_there() -> None:
         assert {*rule.applies.resources, *filter(None, [rule.about])} <= set(resources.all_resources()), rule.name
         assert {*rule.instead_of, *rule.unless} <= names, rule.name
         for need in rule.applies.needs:
-            kind, _, rest = need.partition(".")
+            kind, _, suffix = need.partition(".")
             assert kind in {"latency", "samples", "faults", "hosts", "peers", "notes", "parameters", "counters",
                             "conditions", "details", "run_to_run"}, need  # fmt: skip
-            assert rest or kind in {"latency", "samples", "faults", "hosts", "peers", "run_to_run"}, need
+            assert suffix or kind in {"latency", "samples", "faults", "hosts", "peers", "run_to_run"}, need
 
 
 def test_a_rule_that_stands_in_for_another_is_called_alone() -> None:

@@ -124,8 +124,8 @@ def test_lines_in_flight_are_counted(seed: int) -> None:
     """A core that keeps this many lines in flight reads this much: Little's law on loads."""
     base = Core.random(seed)
     lines = 10 + seed
-    one = lines * 64 / (base.memory_ns * 1e-9)
-    core = Core.random(seed, thread_bytes_s=one, channels_bytes_s=1.9 * one, threads=4)
+    thread_bytes_s = lines * 64 / (base.memory_ns * 1e-9)
+    core = Core.random(seed, thread_bytes_s=thread_bytes_s, channels_bytes_s=1.9 * thread_bytes_s, threads=4)
     chase = measured(
         core, "memory_latency", "working_set", [{"working_set": 1 << 30, "pages": "2m"}], locality="random"
     )

@@ -247,11 +247,11 @@ def test_columns_that_are_not_read_are_not_needed() -> None:
     # 40 of 200 columns: 160 of 761 bytes, so that 7.0 of 33 GB/s do
     fixed: Parameters = {**FIXED, "record_bytes": 761, "batch_size": 16384, "compute": 0.000375, "read_columns": 40}
     rate = 0.9 * 16384 / 0.000375
-    one = replace(
+    loaded = replace(
         point(1, 0.5), bytes=160 * 10**6,
         details={"au_dlio": 0.5, "samples_s_dlio": rate, "nominal_bytes": 761 * 10**6, "dataset_bytes": 10e12},
     )  # fmt: skip
-    dlrm = made_experiment("training.dlrm", "training", "?", "accelerators", "training_loader", (one,), fixed=fixed)
+    dlrm = made_experiment("training.dlrm", "training", "?", "accelerators", "training_loader", (loaded,), fixed=fixed)
     slow = replace(client(5e9), fixed={**fixed, "compute": 0.0})
     run = explain(Run("x", "", "", (), "", "", (dlrm, slow)))
     found = next(finding for finding in run.findings if finding.rule == "training_client_bound")

@@ -28,11 +28,11 @@ def alone(number: int = 1, au: float = 0.99, given: Parameters | None = None, **
     return rules(kind(bad_point(number, au, **details), **(given or {})))
 
 
-def against(rate: float, *others: ExperimentResult, au: float = 0.5, each: int = 4, **given: Any
+def against(rate: float, *others: ExperimentResult, au: float = 0.5, threads: int = 4, **given: Any
             ) -> dict[str, Finding]:  # fmt: skip
     """A loader that reaches this many bytes/s, where plain reads reach 1 GB/s."""
     moved = replace(point(1, au), throughput=interval([rate] * 3, "bytes/s"))
-    return rules(kind(moved, **given), plain((each, 1e9)), *others)
+    return rules(kind(moved, **given), plain((threads, 1e9)), *others)
 
 
 def versus(tool: str, *aus: float, au: float = 0.95, epochs: int = 1, conditions: Any = None, **costs: float

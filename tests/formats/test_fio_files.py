@@ -75,8 +75,8 @@ def test_files_have_fios_names() -> None:
     assert paths("filename_format=f.$jobnum\ndirectory=d:e\nnumjobs=3") == ("d/f.0", "e/f.1", "d/f.2")
     assert paths("nrfiles=3") == ()
     job = fio_job.parse("[j]\nsize=4m\nnrfiles=4\n", "x.fio").jobs[0]
-    assert (job.files.count, job.files.each) == (4, 1 << 20)
-    assert fio_job.parse("[j]\nfilesize=1k-3k\nnrfiles=2", "x.fio").jobs[0].files.each == 2048
+    assert (job.files.count, job.files.file_bytes) == (4, 1 << 20)
+    assert fio_job.parse("[j]\nfilesize=1k-3k\nnrfiles=2", "x.fio").jobs[0].files.file_bytes == 2048
 
 
 def test_an_included_file_stands_in_its_place_and_an_error_names_it() -> None:

@@ -58,8 +58,8 @@ def test_fio_run_equals_ours() -> None:
 
 
 def test_options_are_merged_and_numbers_are_those_of_fio() -> None:
-    one, _, two_jobs, blocks = points("depths.json")
-    assert one.parameters == {
+    single, _, two_jobs, blocks = points("depths.json")
+    assert single.parameters == {
         "rw": "randread",
         "bs": 4096,
         "iodepth": 1,
@@ -69,11 +69,11 @@ def test_options_are_merged_and_numbers_are_those_of_fio() -> None:
         "size": 64 << 20,
     }
     read = document()["jobs"][0]["read"]
-    assert one.throughput.value == read["bw_bytes"]
-    assert one.rate is not None and one.rate.value == read["iops"]
-    assert (one.operations, one.bytes) == (read["total_ios"], read["io_bytes"])
-    assert one.elapsed_s == read["runtime"] / 1e3
-    assert one.latency_ns is not None and one.latency_ns.mean == read["lat_ns"]["mean"]
+    assert single.throughput.value == read["bw_bytes"]
+    assert single.rate is not None and single.rate.value == read["iops"]
+    assert (single.operations, single.bytes) == (read["total_ios"], read["io_bytes"])
+    assert single.elapsed_s == read["runtime"] / 1e3
+    assert single.latency_ns is not None and single.latency_ns.mean == read["lat_ns"]["mean"]
     assert (two_jobs.parameters["numjobs"], two_jobs.operations) == (2, 47507)
     assert (blocks.parameters["bs"], blocks.parameters["rw"]) == (65536, "read")
 

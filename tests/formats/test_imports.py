@@ -134,9 +134,9 @@ PLANTED: dict[str, tuple[Callable[[Document], None], str, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("what", PLANTED)
-def test_a_result_of_fio_with_one_fault_is_named_by_it(what: str, tmp_path: Path) -> None:
-    plant, rule, words, validity = PLANTED[what]
+@pytest.mark.parametrize("fault", PLANTED)
+def test_a_result_of_fio_with_one_fault_is_named_by_it(fault: str, tmp_path: Path) -> None:
+    plant, rule, words, validity = PLANTED[fault]
     document = fio_document()
     assert list_rules(judged(tmp_path, json.dumps(document)).findings, "warning", "invalid") == set()
     plant(document)

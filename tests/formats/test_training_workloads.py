@@ -118,9 +118,9 @@ def test_overrides_are_in_dlios_spelling(unet_yaml: Path) -> None:
     assert (kind.batch_size, kind.compute_s, kind.au) == (4, 0.1, 0.5)
 
 
-@pytest.mark.parametrize(("size", "each"), [("0", 2), ("1", 1), ("4", 1), ("5", 2), ("8", 2), ("9", 3)])
-def test_prefetch_size_is_split_among_readers(unet_yaml: Path, size: str, each: int) -> None:
-    assert dlio_yaml.read(unet_yaml, [f"++workload.reader.prefetch_size={size}"]).prefetch == each
+@pytest.mark.parametrize(("size", "prefetch"), [("0", 2), ("1", 1), ("4", 1), ("5", 2), ("8", 2), ("9", 3)])
+def test_prefetch_size_is_split_among_readers(unet_yaml: Path, size: str, prefetch: int) -> None:
+    assert dlio_yaml.read(unet_yaml, [f"++workload.reader.prefetch_size={size}"]).prefetch == prefetch
 
 
 @pytest.mark.parametrize(

@@ -340,9 +340,9 @@ def _index(data: bytes) -> None:
         index.entry_text(entry)
 
 
-def _peer(parse_output: Callable[..., PeerReading], *rest: Any) -> Callable[[bytes], object]:
+def _peer(parse_output: Callable[..., PeerReading], *arguments: Any) -> Callable[[bytes], object]:
     def read(data: bytes) -> None:
-        found = parse_output(_text(data), *rest)
+        found = parse_output(_text(data), *arguments)
         plain = {field.name: getattr(found, field.name) for field in fields(found)}
         json.dumps(plain, allow_nan=False).encode()
         assert found.throughput > 0
@@ -416,8 +416,8 @@ TARGETS = (
     Target("journal", _journal),
     Target("safetensors", _safetensors, words=("data_offsets", "__metadata__", "crc32c", "dtype", "shape", "F32")),
     *(
-        Target(f"peer_{name}", _peer(parse_output, *rest), OSError, seeds or (f"fuzz/{name}",))
-        for name, parse_output, rest, seeds in (
+        Target(f"peer_{name}", _peer(parse_output, *arguments), OSError, seeds or (f"fuzz/{name}",))
+        for name, parse_output, arguments, seeds in (
             ("fio", fio.parse_output, ("", 0), _JSON_FIO),
             ("dlio", dlio.parse_output, ({"samples_per_file": 1}, 1e6), ("dlio",)),
             ("iperf3", iperf3.parse_output, (), ()),

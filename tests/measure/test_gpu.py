@@ -31,12 +31,12 @@ H100 = CudaDevice(
 def test_a_driver_states_its_gpu(driver: Path) -> None:
     found = surveyed(driver)
     machine = Machine.of_survey({"gpu_drivers": found})
-    (one,) = machine.gpu_drivers.cuda
-    assert (one.name, one.compute_capability, one.multiprocessors, one.l2_bytes) == ("Fake M40", "5.2", 24, 3 << 20)
-    assert (one.clock_hz, one.boost_max_hz, one.memory_clock_max_hz) == (949e6, 1114e6, 3004e6)
-    assert (one.link_generation, one.link_lanes, one.link_generation_max, one.link_lanes_max) == (1, 8, 3, 16)
-    assert one.slowed_by == ("power cap", "heat (software)") and one.ecc is True and one.mig is None
-    assert (one.driver, one.cuda_version, one.power_mw, one.temperature_c) == ("550.54.14", "12.4", 61500, 41)
+    (card,) = machine.gpu_drivers.cuda
+    assert (card.name, card.compute_capability, card.multiprocessors, card.l2_bytes) == ("Fake M40", "5.2", 24, 3 << 20)
+    assert (card.clock_hz, card.boost_max_hz, card.memory_clock_max_hz) == (949e6, 1114e6, 3004e6)
+    assert (card.link_generation, card.link_lanes, card.link_generation_max, card.link_lanes_max) == (1, 8, 3, 16)
+    assert card.slowed_by == ("power cap", "heat (software)") and card.ecc is True and card.mig is None
+    assert (card.driver, card.cuda_version, card.power_mw, card.temperature_c) == ("550.54.14", "12.4", 61500, 41)
     assert machine.other == {}, "every key has its field"
     assert says(found, "libnvidia-ml.so.1") == "answers"
 
@@ -75,12 +75,12 @@ def test_without_any_driver_all_that_was_looked_for_is_named() -> None:
     assert found["cuda"] == [] and found["opencl"] == []
 
 
-def machine_with(one: CudaDevice) -> Machine:
-    return Machine(gpu_drivers=GpuDrivers(cuda=(one,)))
+def machine_with(device: CudaDevice) -> Machine:
+    return Machine(gpu_drivers=GpuDrivers(cuda=(device,)))
 
 
 @pytest.mark.parametrize(
-    ("one", "peaks"),
+    ("device", "peaks"),
     [
         # NVIDIA's data sheets, in TFLOP/s: M40 6.84; A100 19.5, 9.7, 312, 156, 19.5, 624; H100 66.9, 33.5.
         (CudaDevice(compute_capability="5.2", multiprocessors=24, boost_max_hz=1.114e9), {"vector/single": "6.84"}),
@@ -94,8 +94,8 @@ def machine_with(one: CudaDevice) -> Machine:
         (replace(H100, boost_max_hz=1.83e9), {"tensor/fp16": "989", "tensor/fp8": "1979", "tensor/tf32": "495"}),
     ],
 )  # fmt: skip
-def test_peaks_are_those_of_data_sheets(one: CudaDevice, peaks: dict[str, str]) -> None:
-    made = {found.metric.removeprefix(gpu.PEAK): found for found in list_ceilings(machine_with(one), "gpu")}
+def test_peaks_are_those_of_data_sheets(device: CudaDevice, peaks: dict[str, str]) -> None:
+    made = {found.metric.removeprefix(gpu.PEAK): found for found in list_ceilings(machine_with(device), "gpu")}
     for name, printed in peaks.items():
         digits = len(printed.partition(".")[2])
         assert abs(made[name].value / 1e12 - float(printed)) <= 0.5 * 10**-digits, name

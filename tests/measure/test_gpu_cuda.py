@@ -142,8 +142,8 @@ def test_cublas_multiplies_same_with_one_call(driver: Path, tmp_path: Path) -> N
 
 
 def test_mig_instance_has_no_memory_ceiling(driver: Path, tmp_path: Path) -> None:
-    (one,) = Machine.of_survey({"gpu_drivers": surveyed(driver, HWDYNO_FAKE_MIG="1")}).gpu_drivers.cuda
-    assert one.mig is True
+    (instance,) = Machine.of_survey({"gpu_drivers": surveyed(driver, HWDYNO_FAKE_MIG="1")}).gpu_drivers.cuda
+    assert instance.mig is True
     words = ("--operation", "triad", "--array", "4M", "--width", "4")
     bounds = {}
     for planted in ({}, {"HWDYNO_FAKE_MIG": "1"}):

@@ -114,8 +114,8 @@ def test_decoding_is_beside_its_memory_bound(place: Path, capsys: pytest.Capture
         assert details["bytes_per_token"] > model.bytes_per_token
     ceilings = [ceiling for ceiling in run["inference.decode"]["ceilings"] if ceiling["metric"] == "tokens_s/1"]
     (memory,) = (point for point in run["inference.memory"]["points"] if point["parameters"]["threads"] == 1)
-    each = next(point["details"]["bytes_per_token"] for point in run["inference.decode"]["points"])
-    assert ceilings[0]["value"] == pytest.approx(memory["throughput"]["value"] / each)
+    token_bytes = next(point["details"]["bytes_per_token"] for point in run["inference.decode"]["points"])
+    assert ceilings[0]["value"] == pytest.approx(memory["throughput"]["value"] / token_bytes)
     assert not list(place.iterdir())
 
 

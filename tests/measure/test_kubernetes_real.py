@@ -68,9 +68,9 @@ def test_the_server_takes_every_form_and_misses_no_field(
     taken: list[Any] = []
     decoder, at = json.JSONDecoder(), 0
     while at < len(done.stdout.rstrip()):
-        one, at = decoder.raw_decode(done.stdout, at)
+        document, at = decoder.raw_decode(done.stdout, at)
         at += len(done.stdout[at:]) - len(done.stdout[at:].lstrip())
-        taken += one["items"] if one["kind"] == "List" else [one]
+        taken += document["items"] if document["kind"] == "List" else [document]
     assert [document["kind"] for document in taken] == [document["kind"] for document in documents]
     for ours, theirs in zip(documents, taken, strict=True):
         # A secret's texts are kept as data, which is the same in base 64.

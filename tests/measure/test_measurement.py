@@ -120,9 +120,9 @@ def test_effective_concurrency_is_littles(in_flight: int, latency_us: int) -> No
 def test_samples_keep_their_extremes_when_they_are_folded() -> None:
     draw = random.Random(1)
     counts = [draw.randrange(50, 150) for _ in range(10 * MAX_SAMPLES + 3)]
-    one = reading(sum(counts), len(counts) * 0.1, [1000])
-    one["samples"]["bytes"] = [[count * 4096 for count in counts]]
-    samples = make_measurement({}, [one], BLOCKS).samples
+    made = reading(sum(counts), len(counts) * 0.1, [1000])
+    made["samples"]["bytes"] = [[count * 4096 for count in counts]]
+    samples = make_measurement({}, [made], BLOCKS).samples
     assert samples is not None
     assert len(samples.values) <= MAX_SAMPLES
     assert samples.interval_s == pytest.approx(1.1)
@@ -131,9 +131,9 @@ def test_samples_keep_their_extremes_when_they_are_folded() -> None:
 
 
 def test_part_of_interval_is_no_sample() -> None:
-    one = reading(100, 0.25)
-    one["samples"]["bytes"] = [[40960, 40960, 4096]]
-    samples = make_measurement({}, [one], BLOCKS).samples
+    made = reading(100, 0.25)
+    made["samples"]["bytes"] = [[40960, 40960, 4096]]
+    samples = make_measurement({}, [made], BLOCKS).samples
     assert samples is not None
     assert samples.values == (409600, 409600)
 

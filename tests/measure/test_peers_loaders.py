@@ -38,14 +38,14 @@ def files(parameters: Mapping[str, Any]) -> list[str]:
 @pytest.mark.machine
 @pytest.mark.parametrize("kind", sorted(loaders.FORMATS))
 def test_every_sample_is_what_its_formats_own_reader_gives(tmp_path: Path, kind: str) -> None:
-    each = 1 if kind in {"jpeg", "png"} else 3
-    parameters = generate(tmp_path, format=kind, samples_per_file=each)
+    per_file = 1 if kind in {"jpeg", "png"} else 3
+    parameters = generate(tmp_path, format=kind, samples_per_file=per_file)
     read = loading.SampleReader({**parameters, "files": files(parameters)})
-    sizes = [sum(sample.size for sample in read.batch([number])) for number in range(12 * each)]
+    sizes = [sum(sample.size for sample in read.batch([number])) for number in range(12 * per_file)]
     assert 15_000 < min(sizes) <= max(sizes) < 60_000
     if kind == "npz":
         with np.load(files(parameters)[4]) as archive:
-            assert np.array_equal(read(4 * each + 2), archive["x"][..., 2])
+            assert np.array_equal(read(4 * per_file + 2), archive["x"][..., 2])
 
 
 @pytest.mark.machine

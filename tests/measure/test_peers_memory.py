@@ -145,9 +145,9 @@ def test_streams_source_is_built_with_openmp_and_for_one_thread_without(
     peer = peers.find("stream")
     assert peer.version() == "built from stream.c"
     point = {"operation": "triad", "working_set": 240 << 20}
-    one, two = (peer.run("memory_bandwidth", {**point, "threads": threads}) for threads in (1, 2))
-    assert (one.throughput, one.details["openmp"]) == (1003e6, False)
-    assert (two.throughput, two.details["openmp"]) == (2003e6, True)
+    serial, parallel = (peer.run("memory_bandwidth", {**point, "threads": threads}) for threads in (1, 2))
+    assert (serial.throughput, serial.details["openmp"]) == (1003e6, False)
+    assert (parallel.throughput, parallel.details["openmp"]) == (2003e6, True)
     command = stream.build_command(source, tmp_path / "out", {**point, "threads": 2})
     assert f"-DSTREAM_ARRAY_SIZE={(240 << 20) // 24}" in command and "-fopenmp" in command
     source.write_text("no C\n")

@@ -181,12 +181,12 @@ def test_hosts_share_or_split_files() -> None:
     members[1].lengths["/simulated/a/data"] = members[2].lengths["/simulated/a/data"] = SIZE
     members[3].lengths["/simulated/a/data"] = SIZE
     given = {**BLOCKS, "path": str(data.data)}
-    each = site.parameters_of_each({**given, "shared_file": False})
+    separate = site.parameters_of_each({**given, "shared_file": False})
     shared = site.parameters_of_each({**given, "shared_file": True})
     assert {parameters["path"] for parameters in shared.values()} == {"/simulated/a/data"}
     assert [parameters["offset"] for parameters in shared.values()] == [0, SIZE // 4, SIZE // 2, SIZE // 4 * 3]
-    assert [parameters["path"] for parameters in each.values()] == [f"/simulated/{name}/data" for name in NAMES]
-    assert {parameters["size"] for parameters in (*each.values(), *shared.values())} == {SIZE // 4}
+    assert [parameters["path"] for parameters in separate.values()] == [f"/simulated/{name}/data" for name in NAMES]
+    assert {parameters["size"] for parameters in (*separate.values(), *shared.values())} == {SIZE // 4}
     assert all("shared_file" not in parameters for parameters in shared.values())
     with pytest.raises(UserError, match="has no block for each of 4 hosts"):
         site.parameters_of_each({**given, "shared_file": True, "bs": 2 << 20})

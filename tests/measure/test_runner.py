@@ -118,34 +118,36 @@ def test_a_point_alone_is_not_held_up_where_time_is_short() -> None:
 def test_repeats_that_show_a_rare_level_take_no_longer_than_that_is_worth(
     runtime_s: float, most: int, repeats: int, tmp_path: Path
 ) -> None:
-    (one,) = planned(tmp_path, SimulatedHost(QUIET), {"iodepth": "8"}).experiments
+    (experiment,) = planned(tmp_path, SimulatedHost(QUIET), {"iodepth": "8"}).experiments
     chosen = plan.Timing(runtime_s, 0.0, 3, most)
-    assert plan.showing(one, one.points[0], chosen, frozenset()) == repeats
+    assert plan.showing(experiment, experiment.points[0], chosen, frozenset()) == repeats
 
 
 def test_longer_readings_count_in_budget(tmp_path: Path) -> None:
     """A reading is begun where it ends within the budget and 10%; of four, the upper middle one says how long it is."""
     made = replace(planned(tmp_path, SimulatedHost(QUIET), {"iodepth": "8"}), budget_s=100.0)
-    one, point = made.experiments[0], PointInWork(0, {"iodepth": 8})
-    allowance = Allowance(replace(made, prepared_s=96.0), {one.experiment.name: [point]})
-    once_s = plan.reading_s(one, point.parameters, allowance.timing, frozenset())
+    experiment, point = made.experiments[0], PointInWork(0, {"iodepth": 8})
+    allowance = Allowance(replace(made, prepared_s=96.0), {experiment.experiment.name: [point]})
+    once_s = plan.reading_s(experiment, point.parameters, allowance.timing, frozenset())
     for excess_s in (1.0, 2.0, 13.0, 20.0):
-        allowance.learn(one, excess_s - once_s)
-    assert not allowance.overruns(one, point)
-    allowance.learn(one, 15.0 - once_s)
-    allowance.learn(one, 15.0 - once_s)
-    assert allowance.overruns(one, point)
+        allowance.learn(experiment, excess_s - once_s)
+    assert not allowance.overruns(experiment, point)
+    allowance.learn(experiment, 15.0 - once_s)
+    allowance.learn(experiment, 15.0 - once_s)
+    assert allowance.overruns(experiment, point)
 
 
 def test_listing_counts_repeats_of_point_alone(tmp_path: Path) -> None:
     alone, many = (planned(tmp_path, SimulatedHost(QUIET), {"iodepth": depths}) for depths in ("8", "1,2,4,8,16,32,64"))
-    each = plan.reading_s(alone.experiments[0], alone.experiments[0].points[0], plan.timing(alone, None), frozenset())
-    assert listing(alone)[0].takes_s == pytest.approx(14 * each)
-    assert listing(many)[3].takes_s == pytest.approx(4 * each)
+    reading_s = plan.reading_s(
+        alone.experiments[0], alone.experiments[0].points[0], plan.timing(alone, None), frozenset()
+    )
+    assert listing(alone)[0].takes_s == pytest.approx(14 * reading_s)
+    assert listing(many)[3].takes_s == pytest.approx(4 * reading_s)
     hurried = replace(alone, budget_s=100.0)
-    assert listing(hurried)[0].takes_s == pytest.approx(7 * each), "a headline quotes it"
+    assert listing(hurried)[0].takes_s == pytest.approx(7 * reading_s), "a headline quotes it"
     hurried = replace(many, budget_s=100.0)
-    assert [round(line.takes_s / each) for line in listing(hurried)] == [7, 3, 3, 3, 3, 7, 3], (
+    assert [round(line.takes_s / reading_s) for line in listing(hurried)] == [7, 3, 3, 3, 3, 7, 3], (
         "those nearest Q1 and Q32"
     )
 

@@ -66,8 +66,8 @@ def planned(tmp_path: Path, names: Sequence[str] = ("memory.threads",), **how: A
 
 
 def make_scenario(tmp_path: Path, notes: list[str], **second: Any) -> Scenario:
-    first = Noted(name="a", notes=notes, where=tmp_path, bytes=1000, what="thing: a")
-    other = Noted(name="b", notes=notes, where=tmp_path, bytes=500, what="thing: b", **second)
+    first = Noted(name="a", notes=notes, where=tmp_path, bytes=1000, description="thing: a")
+    other = Noted(name="b", notes=notes, where=tmp_path, bytes=500, description="thing: b", **second)
     return Scenario(plan=planned(tmp_path), preparations=(first, other))
 
 
@@ -142,13 +142,13 @@ def test_a_scenario_is_measured_and_reported_as_any_plan(
 
 def test_several_as_one_have_the_preparations_of_all_and_no_name_twice(tmp_path: Path) -> None:
     notes: list[str] = []
-    one = make_scenario(tmp_path, notes)
-    other = replace(one, plan=planned(tmp_path, ("compute.threads",)), needs=("need: much",))
-    both = together((one, other))
+    first = make_scenario(tmp_path, notes)
+    second = replace(first, plan=planned(tmp_path, ("compute.threads",)), needs=("need: much",))
+    both = together((first, second))
     assert [planned.experiment.name for planned in both.plan.experiments] == ["memory.threads", "compute.threads"]
     assert len(both.preparations) == 2 and both.needs == ("need: much",)
     with pytest.raises(UserError, match="named twice"):
-        together((one, one))
+        together((first, first))
 
 
 def test_made_empty_folder_is_removed(tmp_path: Path) -> None:
@@ -264,9 +264,9 @@ class File(Preparation):
 
 def make(request, host):
     times = tuple(float(text) for text in request.options["spin"].split(","))
-    one = Experiment(name="training.spin", asks="How fast?", kernel="idle", load="runtime", sweep=Sweep(runtime=times))
-    file = File(what="file: to spin beside", where=request.places[0][1] / "spin", bytes=4096)
-    return Scenario(plan=request.plan([(one, {})], host), preparations=(file,), summary=lambda run: ["spun"])
+    spin = Experiment(name="training.spin", asks="How fast?", kernel="idle", load="runtime", sweep=Sweep(runtime=times))
+    file = File(description="file: to spin beside", where=request.places[0][1] / "spin", bytes=4096)
+    return Scenario(plan=request.plan([(spin, {})], host), preparations=(file,), summary=lambda run: ["spun"])
 
 
 SPIN = Option("--spin", "how long", "TIMES")

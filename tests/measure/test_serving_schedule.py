@@ -164,7 +164,11 @@ def test_a_trace_is_replayed_at_its_own_times_or_stretched_to_a_rate() -> None:
 
 def test_a_shared_prefix_is_all_that_prompts_have_in_common() -> None:
     first, second = (Prompt(100, 1, seed, shared=60) for seed in (1, 2))
-    one, two = token_ids(first), token_ids(second)
-    assert len(one) == len(two) == 100 and one[:60] == two[:60] and one[60:] != two[60:]
-    assert token_ids(Prompt(40, 1, 3, shared=60)) == one[:40]
-    assert token_ids(Prompt(100, 1, 1))[:60] != one[:60]
+    first_ids, second_ids = token_ids(first), token_ids(second)
+    assert (
+        len(first_ids) == len(second_ids) == 100
+        and first_ids[:60] == second_ids[:60]
+        and first_ids[60:] != second_ids[60:]
+    )
+    assert token_ids(Prompt(40, 1, 3, shared=60)) == first_ids[:40]
+    assert token_ids(Prompt(100, 1, 1))[:60] != first_ids[:60]

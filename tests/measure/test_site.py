@@ -134,12 +134,12 @@ def test_each_host_has_a_random_order_and_a_data_file_of_its_own(tmp_path: Path)
     for point in run.experiments[0].points:
         assert [share.host for share in point.hosts] == ["a", "b"]
         assert sum(share.operations for share in point.hosts) == point.operations
-        each = [share.throughput.value for share in point.hosts]
-        assert point.throughput.value == pytest.approx(sum(each), rel=0.02)
+        rates = [share.throughput.value for share in point.hosts]
+        assert point.throughput.value == pytest.approx(sum(rates), rel=0.02)
         assert point.validity == "valid", point.why
     assert from_json(to_json(run)) == run
-    one, both = list_ceilings(a.survey(), "storage"), ceilings_of_site(run.machines, "storage")
-    assert [c.value for c in both] == [2 * c.value for c in one] and run.experiments[0].ceilings == both
+    of_host, both = list_ceilings(a.survey(), "storage"), ceilings_of_site(run.machines, "storage")
+    assert [c.value for c in both] == [2 * c.value for c in of_host] and run.experiments[0].ceilings == both
 
 
 @pytest.mark.parametrize(("skew_s", "apart"), [(0.001, False), (0.05, True)])
@@ -219,9 +219,9 @@ def test_snapshots_add_up_and_gauges_are_at_their_worst() -> None:
     members = [SimulatedMember("a", calm), SimulatedMember("b", busy)]
     site = SeveralHosts(members)
     site.run("idle", IDLE)
-    found, each = site.snapshot(), [member.snapshot() for member in members]
-    assert found["cpu_total_s"] == pytest.approx(sum(snapshot["cpu_total_s"] for snapshot in each))
-    assert found["load_1m"] == 7.0 and found["clock_hz"] == min(snapshot["clock_hz"] for snapshot in each)
+    found, snapshots = site.snapshot(), [member.snapshot() for member in members]
+    assert found["cpu_total_s"] == pytest.approx(sum(snapshot["cpu_total_s"] for snapshot in snapshots))
+    assert found["load_1m"] == 7.0 and found["clock_hz"] == min(snapshot["clock_hz"] for snapshot in snapshots)
 
 
 def test_a_site_has_what_each_of_its_hosts_has() -> None:

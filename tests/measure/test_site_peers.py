@@ -56,9 +56,9 @@ def simulated(version: str, printed: str) -> Any:
     return run
 
 
-def site(one: str = "30000 100 900", other: str = "10000 500 3000") -> tuple[SeveralHosts, list[SimulatedMember]]:
+def site(first: str = "30000 100 900", second: str = "10000 500 3000") -> tuple[SeveralHosts, list[SimulatedMember]]:
     found, members = site_of_two()
-    for member, printed in zip(members, (one, other), strict=True):
+    for member, printed in zip(members, (first, second), strict=True):
         member.programs["fio"] = simulated("fio-3.33\n", printed)
     return found, list(members)
 

@@ -94,7 +94,7 @@ def test_tfrecord_by_its_rules(tmp_path: Path) -> None:
             payload, data = data[12 : 12 + length], data[12 + length :]
             assert struct.unpack("<I", data[:4]) == (masked(payload),)
             data = data[4:]
-            ((one, features),) = message(payload)
+            ((field, features),) = message(payload)
             entries = {}
             for number, entry in message(features):
                 (_, key), (_, feature) = message(entry)
@@ -102,7 +102,7 @@ def test_tfrecord_by_its_rules(tmp_path: Path) -> None:
                 ((_, value),) = message(values)
                 entries[key.decode()] = kind, value
                 assert number == 1
-            assert one == 1
+            assert field == 1
             assert entries["image"][0] == 1 and len(entries["image"][1]) == 900
             assert entries["size"][0] == 3 and varint(io.BytesIO(entries["size"][1])) == 900
             records += 1

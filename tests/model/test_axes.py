@@ -118,9 +118,9 @@ class Copier(SimulatedHost):
 def swept(path: Path, load: str, **axes: Any) -> Run:
     """A Run of the kernel along one of its axes, through plan, runner and document."""
     given: Given = {}
-    one = Experiment(name="fpga.copy", asks="?", kernel="gpu_copy", load=load, sweep=Sweep(**axes))
+    definition = Experiment(name="fpga.copy", asks="?", kernel="gpu_copy", load=load, sweep=Sweep(**axes))
     host = Copier(SimulatedMachine(seed=3))
-    run = runner.run(build([(one, given)], host, path=path, seed=1), host, Memory(), "run", explain=explain)
+    run = runner.run(build([(definition, given)], host, path=path, seed=1), host, Memory(), "run", explain=explain)
     return from_json(to_json(run))
 
 

@@ -233,8 +233,8 @@ def test_a_load_of_one_value_and_equal_values_can_be_drawn() -> None:
 
 
 def test_storage_story_has_shares_and_p99() -> None:
-    shares, depth, *rest = make_story(whole_run())
-    assert (shares.name, depth.name) == ("shares", "depth") and 1 <= len(rest) <= 3
+    shares, depth, *others = make_story(whole_run())
+    assert (shares.name, depth.name) == ("shares", "depth") and 1 <= len(others) <= 3
     (picture,) = shares.pictures
     bars = [mark for mark in picture.marks if isinstance(mark, Bar)]
     assert picture.x.high >= 100, "the axis has room for what the hardware allows"

@@ -344,10 +344,10 @@ def test_arithmetic_on_numbers_and_on_integers_is_told_apart_in_tables_and_chart
 
 
 def test_the_parts_of_several_hosts_stand_under_their_names() -> None:
-    one = Machine.of_survey(MACHINE)
-    alone = machine.describe_machines((one,))
-    both = machine.describe_machines((one, replace(one, hostname="bench-08")))
-    assert [group.title for group in both] == [f"{host}: {g.title}" for host in ("bench-07", "bench-08") for g in alone]
+    host = Machine.of_survey(MACHINE)
+    alone = machine.describe_machines((host,))
+    both = machine.describe_machines((host, replace(host, hostname="bench-08")))
+    assert [group.title for group in both] == [f"{name}: {g.title}" for name in ("bench-07", "bench-08") for g in alone]
     assert machine.describe_machines(()) == []
 
 

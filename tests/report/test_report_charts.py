@@ -142,8 +142,8 @@ def luminance(colour: str) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def contrast(one: str, other: str) -> float:
-    low, high = sorted((luminance(one), luminance(other)))
+def contrast(ink: str, paper: str) -> float:
+    low, high = sorted((luminance(ink), luminance(paper)))
     return (high + 0.05) / (low + 0.05)
 
 

@@ -160,8 +160,8 @@ def test_large_runs_page_is_shortened() -> None:
     words = " ".join("".join(reader.text).split())
     assert f"hwdyno report {whole.id} --html FILE --full-data" in words and "1056 points" in words.replace(",", "")
     assert len(make_page("huge").encode()) < 1_500_000 < len(page.html(whole, full_data=True).encode())
-    (one,), (other,) = whole.experiments, short.experiments
-    for point, less in zip(one.points, other.points, strict=True):
+    (full_result,), (short_result,) = whole.experiments, short.experiments
+    for point, less in zip(full_result.points, short_result.points, strict=True):
         assert point.latency_ns is not None and less.latency_ns is not None and point.samples and less.samples
         assert (less.parameters, less.operations, less.repeats) == (point.parameters, point.operations, point.repeats)
         assert less.throughput.value == pytest.approx(point.throughput.value, rel=1e-4)
@@ -304,8 +304,8 @@ def test_what_is_wrong_with_a_run_is_said_on_top(name: str, words: str) -> None:
 def test_remarks_and_parameters_are_told_once_and_only_where_they_say_something() -> None:
     run = made_run.whole_run()
     note = [Note("interval_not_reached", f"the interval should be within 10%; it is within {n}%") for n in (20, 30)]
-    first, second, *rest = run.experiments[0].points
-    loose = [replace(first, notes=(note[0],)), replace(second, notes=(note[1],)), *rest]
+    first, second, *others = run.experiments[0].points
+    loose = [replace(first, notes=(note[0],)), replace(second, notes=(note[1],)), *others]
     experiment = replace(
         run.experiments[0], points=tuple(loose), fixed={"cpus": "[]", "offset": 0, "direct": False, "runtime": 0.579336}
     )

@@ -161,12 +161,14 @@ def test_partial_nodes_have_partial_links() -> None:
 
 def test_ranks_share_their_nodes_ceilings() -> None:
     machine = SimulatedMachine(seed=5).survey()
-    one = list_ceilings(machine, "storage")
-    assert one, "the simulated link"
+    ceilings = list_ceilings(machine, "storage")
+    assert ceilings, "the simulated link"
     ranks = [replace(machine, hostname=f"n0 rank {rank}") for rank in range(4)]
-    assert [ceiling.value for ceiling in ceilings_of_site(ranks, "storage")] == [ceiling.value for ceiling in one]
+    assert [ceiling.value for ceiling in ceilings_of_site(ranks, "storage")] == [ceiling.value for ceiling in ceilings]
     apart = [replace(machine, hostname=f"n{rank // 2} rank {rank}") for rank in range(4)]
-    assert [ceiling.value for ceiling in ceilings_of_site(apart, "storage")] == [2 * ceiling.value for ceiling in one]
+    assert [ceiling.value for ceiling in ceilings_of_site(apart, "storage")] == [
+        2 * ceiling.value for ceiling in ceilings
+    ]
 
 
 def test_unequal_shares_are_named_and_equal_ones_are_not() -> None:

@@ -21,7 +21,7 @@ def test_a_typical_figure_is_of_this_kind_of_hardware_and_has_a_source() -> None
     assert fourth is not None and third is not None and "makers' figures" in fourth.source
     number = [float(figure.value.partition(" ")[0].replace(",", "")) for figure in (third, fourth)]
     assert 3000 < number[0] < 3938 and 5000 < number[1] < 7877, "below what each link carries"
-    assert fourth.what == "PCIe 4.0 x4 NVMe" and fourth.says == f"{fourth.value} for PCIe 4.0 x4 NVMe"
+    assert fourth.hardware == "PCIe 4.0 x4 NVMe" and fourth.says == f"{fourth.value} for PCIe 4.0 x4 NVMe"
     assert typical.find_typical("read_bytes_s", machine(type="none"), megabytes) is None
     assert typical.find_typical("randread_4k_q1_ns", machine(type="usb"), micro) is None
     assert typical.find_typical("", Machine(), megabytes) is None

@@ -95,9 +95,9 @@ PLANTED: dict[str, tuple[dict[str, tuple[float, float]], str]] = {
 }
 
 
-@pytest.mark.parametrize("what", PLANTED)
-def test_no_planted_fault_passes_as_sound(what: str) -> None:
-    ranges, expected = PLANTED[what]
+@pytest.mark.parametrize("fault", PLANTED)
+def test_no_planted_fault_passes_as_sound(fault: str) -> None:
+    ranges, expected = PLANTED[fault]
     for seed in MACHINES:
         draw = random.Random(seed)
         planted = {name: draw.uniform(*range_of) for name, range_of in ranges.items()}

@@ -163,15 +163,15 @@ def perform(moment: Moment, directory: Path, number: int = 0) -> Verdict:
 def _end(process: subprocess.Popen[bytes], verdict: Verdict, startup: float, directory: Path, seen: int) -> None:
     """Send the signals, wait for the end, and judge status, time and Runs."""
     moment = verdict.moment
-    first, *rest = [getattr(signal, f"SIG{word}") for word in moment.how.split()]
+    first, *following = [getattr(signal, f"SIG{word}") for word in moment.how.split()]
     control = Control()
     sent_at, sent_wall = time.monotonic(), time.time()
-    if not rest:
+    if not following:
         control.go()
     is_early = not _owns_signals(process.pid)
     process.send_signal(first)
     leaves = not moment.command.keeps
-    for number in rest:
+    for number in following:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(moment.gap_s)
             break
@@ -196,7 +196,7 @@ def _end(process: subprocess.Popen[bytes], verdict: Verdict, startup: float, dir
         verdict.outcome = "killed"
         return
     # Two signals that arrive while the process waits for a processor are taken in any order.
-    numbers = {int(number) for number in (first, *rest)}
+    numbers = {int(number) for number in (first, *following)}
     # Python's own handler raises, also where the interpreter still looks for its modules: then it gives 1.
     if is_early and (-status in numbers or (status == 1 and _NOT_BEGUN.search(says))):
         verdict.outcome = "at its start"

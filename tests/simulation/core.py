@@ -73,11 +73,11 @@ class Core:
         first = draw.choice([32, 48, 64]) << 10
         second = draw.choice([512, 1024, 2048]) << 10
         last = draw.choice([8, 16, 32]) << 20
-        one = draw.uniform(1.0, 1.6)
+        first_ns = draw.uniform(1.0, 1.6)
         channels = draw.uniform(20e9, 80e9)
         machine = cls(
             caches_bytes=(first, second, last),
-            caches_ns=(one, one * draw.uniform(3, 4), one * draw.uniform(12, 20)),
+            caches_ns=(first_ns, first_ns * draw.uniform(3, 4), first_ns * draw.uniform(12, 20)),
             memory_ns=draw.uniform(80, 160),
             channels_bytes_s=channels,
             thread_bytes_s=0.97 * channels,

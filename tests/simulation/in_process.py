@@ -46,9 +46,13 @@ class SimulatedEngine:
 def run(engine: SimulatedEngine, given: dict[str, Any], draw: random.Random) -> dict[str, Any]:
     """A Reading of the kernel on this engine; requests go the way of the simulated server's."""
     users = min(int(given["concurrency"]), engine.batch)
-    each = (engine.step_s(engine.batch) - engine.step_s(1)) / max(1, engine.batch - 1)
+    sequence_s = (engine.step_s(engine.batch) - engine.step_s(1)) / max(1, engine.batch - 1)
     server = SimulatedServer(
-        prompt_s=engine.prompt_s, step_s=engine.step_s(1) - each, sequence_s=each, slots=engine.batch, noise=0.01
+        prompt_s=engine.prompt_s,
+        step_s=engine.step_s(1) - sequence_s,
+        sequence_s=sequence_s,
+        slots=engine.batch,
+        noise=0.01,
     )
     reading = serving.run(server, {**given, "connections": 8192}, draw)
     size = engine.weights_bytes + users * engine.kv_bytes

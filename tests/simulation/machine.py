@@ -118,15 +118,15 @@ class SimulatedMachine:
         draw = random.Random(seed)
         kind, link = draw.choice([("nvme", 3.938e9), ("nvme", 7.877e9), ("sata", 0.6e9), ("usb", 1.212e9)])
         servers = draw.choice([4, 8, 16, 32, 64]) if kind == "nvme" else draw.choice([3, 4, 8, 16])
-        one = math.exp(draw.uniform(math.log(60e-6), math.log(200e-6)))
+        latency_s = math.exp(draw.uniform(math.log(60e-6), math.log(200e-6)))
         bandwidth = link * draw.uniform(0.55, 0.9)
-        operations = min(servers / one, 0.6 * bandwidth / 4096)
+        operations = min(servers / latency_s, 0.6 * bandwidth / 4096)
         machine = cls(
             seed=seed,
             kind=kind,
             threads=draw.choice([2, 4, 8, 16]),
             link_bytes_s=link,
-            latency_one_s=one,
+            latency_one_s=latency_s,
             operations_s=operations,
             p=math.exp(draw.uniform(math.log(1.1), math.log(8))),
             read_bytes_s=bandwidth,
@@ -158,21 +158,21 @@ class SimulatedMachine:
     def law(self, random_order: bool, write: bool, bs: int) -> tuple[float, float]:
         """R1 (s) and Xm (operations/s) of one direction at a block size."""
         bandwidth = self.read_bytes_s * (self.write_bytes_factor if write else 1)
-        one = self.latency_one_s * (self.write_latency_factor if write else 1) + bs / bandwidth
+        r1 = self.latency_one_s * (self.write_latency_factor if write else 1) + bs / bandwidth
         most = self.operations_s * (self.write_operations_factor if write else 1)
         if self.seek_s and random_order:
             # Sorting the queue saves a little of the way between requests, not the rotation.
-            return one + self.seek_s, 1.8 / (one + self.seek_s)
+            return r1 + self.seek_s, 1.8 / (r1 + self.seek_s)
         # Whichever of the two bounds is the lower, with a rounded corner.
-        return one, (most**-6 + (bandwidth / bs) ** -6) ** (-1 / 6)
+        return r1, (most**-6 + (bandwidth / bs) ** -6) ** (-1 / 6)
 
     def operations_per_s(self, rw: str, read_percent: float, bs: int, in_flight: float) -> float:
         """True throughput with this many in flight, before anything that is planted."""
         share = {"read": 1.0, "write": 0.0}.get(rw.removeprefix("rand"), read_percent / 100)
         rates = []
         for write in (False, True):
-            one, most = self.law(rw.startswith("rand"), write, bs)
-            rates.append(((in_flight / one) ** -self.p + most**-self.p) ** (-1 / self.p))
+            r1, most = self.law(rw.startswith("rand"), write, bs)
+            rates.append(((in_flight / r1) ** -self.p + most**-self.p) ** (-1 / self.p))
         in_turn = 1 / (share / rates[0] + (1 - share) / rates[1])
         return float(in_turn * (1 - self.mix_penalty * 4 * share * (1 - share)))
 

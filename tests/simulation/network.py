@@ -139,23 +139,23 @@ class SimulatedNetwork(SimulatedHost):
         offered = float(given["rate"]) / 8 * streams
         if offered:
             limits["rate"] = offered
-        each = min(limits.values())
+        bytes_s = min(limits.values())
         costs = {end: self._cpu_ns(end) for end in ("here", "there")}
         most = min(streams * ways, path.processors) * 1024 / max(costs.values()) * 1e9 / ways * 0.97
-        if most < each:
-            limits["processor"], each = most, most
+        if most < bytes_s:
+            limits["processor"], bytes_s = most, most
         limit = min(limits, key=limits.__getitem__)
         if path.hole_mtu and not udp and not given["mss"]:
-            limit, each = "hole", 0.0
+            limit, bytes_s = "hole", 0.0
         runtime, interval_s = float(given["runtime"]), float(given["interval_s"])
-        if given["blocks"] and each:
-            runtime = interval_s * max(1.0, int(given["blocks"]) * block / each / interval_s)
+        if given["blocks"] and bytes_s:
+            runtime = interval_s * max(1.0, int(given["blocks"]) * block / bytes_s / interval_s)
         rows = max(1, round(runtime / interval_s))
         level = noisy(path.noise, draw, 2.0)
         factors = [min(1.02, level * noisy(path.noise, draw, 2.0)) for _ in range(rows)]
         if limit == "wire":
             factors = [min(1.0, factor * 0.985) for factor in factors]
-        counts = [round(each * factor * interval_s / block) for factor in factors]
+        counts = [round(bytes_s * factor * interval_s / block) for factor in factors]
         names = ["up", "down"] if ways == 2 else [str(given["direction"])]
         moved = sum(counts) * block * ways
         elapsed = rows * interval_s
@@ -163,7 +163,7 @@ class SimulatedNetwork(SimulatedHost):
         share = path.loss + (0.02 if limit == "policer" else 1e-4 if limit == "wire" else 0.0)
         lost = share
         if udp and (sent := offered or 2 * path.wire_bytes_s(block)) > min(limits["wire"], limits.get("policer", 1e18)):
-            lost = 1 - each / sent
+            lost = 1 - bytes_s / sent
         cpu = {end: moved / 1024 * cost * 1e-9 for end, cost in costs.items()}
         limited = {"receiver": 0.02, "buffer": 0.02}
         if limit == "window":
@@ -193,7 +193,7 @@ class SimulatedNetwork(SimulatedHost):
                 "rtt_min_us": path.rtt_s * 1e6,
                 "receiver_limited_share": limited["receiver"],
                 "buffer_limited_share": limited["buffer"],
-                "cwnd_mean_bytes": max(path.mss, each / streams * rtt_s),
+                "cwnd_mean_bytes": max(path.mss, bytes_s / streams * rtt_s),
             }
         cpu_s = cpu["here"]
         return reading(

@@ -59,11 +59,11 @@ def left_by_the_hypervisor(share: float, rows: int, interval_s: float, draw: ran
 def latencies(count: int, mean_ns: float, shape: tuple[float, ...] = _SHAPE) -> dict[str, Any]:
     """A histogram of ``count`` latencies of a shape with this mean."""
     histogram = Histogram()
-    each, rest = divmod(count, len(shape))
+    per_share, remainder = divmod(count, len(shape))
     for k, share in enumerate(shape):
         # The odd ones out go to the middle, where they move the mean least.
-        odd = 1 if abs(k - len(shape) // 2) * 2 < rest else 0
-        histogram.record(max(1, round(share * mean_ns)), each + odd)
+        odd = 1 if abs(k - len(shape) // 2) * 2 < remainder else 0
+        histogram.record(max(1, round(share * mean_ns)), per_share + odd)
     if histogram.count != count:
         histogram.record(max(1, round(mean_ns)), count - histogram.count)
     histogram.sum = round(mean_ns * count)

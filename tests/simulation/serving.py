@@ -99,8 +99,8 @@ class _Client:
             self.users.remove(at)
             self._is_due(at, next(self.prompts), in_use)
         while self.due and in_use < self.connections:
-            one = self.due.popleft()
-            yield replace(one, sent_s=now) if one.has_waited else one
+            request = self.due.popleft()
+            yield replace(request, sent_s=now) if request.has_waited else request
             in_use += 1
         for request in self.due:
             self.waited += not request.has_waited
@@ -135,10 +135,10 @@ def _served(server: SimulatedServer, given: dict[str, Any], draw: random.Random)
             now = max(now, due)
             continue
         while waiting and len(running) < server.slots:
-            one = waiting.popleft()
-            running.append(one)
+            request = waiting.popleft()
+            running.append(request)
             now += server.prompt_s * (1 - server.cached_share) * draw.lognormvariate(0, server.noise)
-            one.moments.append(now)
+            request.moments.append(now)
         step = (server.step_s + server.sequence_s * len(running)) * draw.lognormvariate(0, server.noise)
         now += step
         for request in list(running):
@@ -150,24 +150,28 @@ def _served(server: SimulatedServer, given: dict[str, Any], draw: random.Random)
                 client.ended(request.moments[-1])
 
 
-def _wanted(server: SimulatedServer, one: _Running) -> int:
-    return min(one.prompt.output_tokens, server.ends_after) if one.prompt.seed % 3 == 0 else one.prompt.output_tokens
+def _wanted(server: SimulatedServer, request: _Running) -> int:
+    return (
+        min(request.prompt.output_tokens, server.ends_after)
+        if request.prompt.seed % 3 == 0
+        else request.prompt.output_tokens
+    )
 
 
-def _request(server: SimulatedServer, one: _Running) -> AnsweredRequest:
-    tokens = len(one.moments)
-    chunks = one.moments[:: server.tokens_a_chunk]
+def _request(server: SimulatedServer, request: _Running) -> AnsweredRequest:
+    tokens = len(request.moments)
+    chunks = request.moments[:: server.tokens_a_chunk]
     known = server.tokens_a_chunk == 1
     return AnsweredRequest(
-        due_s=one.due_s,
-        sent_s=one.sent_s + 2e-5,
+        due_s=request.due_s,
+        sent_s=request.sent_s + 2e-5,
         first_s=chunks[0],
         last_s=chunks[-1],
         gaps_s=tuple(after - before for before, after in pairwise(chunks)),
         tokens_by_gap=(1,) * (len(chunks) - 1) if known else (),
-        wanted_tokens=one.prompt.output_tokens,
+        wanted_tokens=request.prompt.output_tokens,
         output_tokens=tokens,
-        prompt_tokens=one.prompt.tokens,
-        cached_tokens=round(server.cached_share * one.prompt.tokens),
-        in_flight=one.in_flight,
+        prompt_tokens=request.prompt.tokens,
+        cached_tokens=round(server.cached_share * request.prompt.tokens),
+        in_flight=request.in_flight,
     )

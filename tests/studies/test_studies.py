@@ -53,8 +53,8 @@ def result(name: str, load: str, *points: Measurement) -> ExperimentResult:
 
 
 def sequential(*points: Measurement, ceilings: tuple[Ceiling, ...] = ()) -> Run:
-    one = replace(result("storage.sequential", "bs", *points), ceilings=ceilings)
-    return answered("jetson-sequential-read", one)
+    with_ceilings = replace(result("storage.sequential", "bs", *points), ceilings=ceilings)
+    return answered("jetson-sequential-read", with_ceilings)
 
 
 def read(bs: int, depth: int, value: float, cpu_s: float = 0.6) -> Measurement:
@@ -135,11 +135,11 @@ def test_a_sample_is_ten_operations_or_half_a_second_long() -> None:
     # 50 ms each: four blocks in flight end two at a time, every 100 ms or so.
     course = tuple(float(2 * block / 0.05 if at % 2 else 0) for at in range(60))
     whole = replace(read(block, 4, block * 20.0), rate=Value(20.0, "operations/s"))
-    one = replace(whole, samples=Samples(0, block * 20.0, block * 40.0, 0.05, values=course))
-    (row,) = studies.tables(sequential(one))[0].rows
+    sampled = replace(whole, samples=Samples(0, block * 20.0, block * 40.0, 0.05, values=course))
+    (row,) = studies.tables(sequential(sampled))[0].rows
     average = mb_s(block * 20.0)
     assert row[4:8] == (average, average, average, "500")
-    slow = replace(one, rate=Value(5.0, "operations/s"), samples=replace(one.samples, values=course[:30]))
+    slow = replace(sampled, rate=Value(5.0, "operations/s"), samples=replace(sampled.samples, values=course[:30]))
     (row,) = studies.tables(sequential(slow))[0].rows
     assert row[4:8] == ("-", average, "-", "2000")  # Ten operations take 2 s, and 1.5 s were measured.
 
@@ -230,8 +230,8 @@ def test_each_storage_row_has_verdict(au: float | None, of_need: float, verdict:
         "accelerator": "a100", "batch_size": 7, "record_bytes": 146600628, "compute": 0.636, "storage": "ceph",
         "files": 3500, "samples_per_file": 1,
     }  # fmt: skip
-    one = replace(result("training.unet3d@ceph", "accelerators", measured), fixed=fixed, kernel="training_loader")
-    tables = {table.title: table for table in studies.tables(answered("kubernetes-ai-storage", one))}
+    trained = replace(result("training.unet3d@ceph", "accelerators", measured), fixed=fixed, kernel="training_loader")
+    tables = {table.title: table for table in studies.tables(answered("kubernetes-ai-storage", trained))}
     (row,) = tables["unet3d: accelerator utilisation by storage"].rows
     assert row[-1] == verdict
     theirs = tables["As published (its MB/s are MiB/s)"].rows
@@ -406,8 +406,8 @@ def spread(point: Measurement, width: float) -> Measurement:
 
 
 def test_wide_spread_is_not_reported() -> None:
-    one = result("storage.sequential", "bs", spread(read(4096, 12, 3e8), 0.5), spread(read(4096, 24, 4e8), 0.5))
-    assert "is unknown: the repeats vary too much" in join_observations(answered("jetson-sequential-read", one))
+    noisy = result("storage.sequential", "bs", spread(read(4096, 12, 3e8), 0.5), spread(read(4096, 24, 4e8), 0.5))
+    assert "is unknown: the repeats vary too much" in join_observations(answered("jetson-sequential-read", noisy))
     wide = mixes({4: 0.2})
     wide = replace(wide, points=tuple(spread(point, 0.4) for point in wide.points))
     assert "The cost of mixed reads and writes is unknown: the repeats vary too much" in join_observations(

@@ -57,10 +57,10 @@ def test_the_tables_are_the_studys_on_one_node_and_on_two() -> None:
     far = answered(SimulatedPath(bits_s=1e9), study.TWO_NODES)
     run = make_run(*near, *far)
     tables = {table.title: table for table in studies.tables(run)}
-    one = tables["Network, one node: throughput, both directions, by threads"]
-    two = tables["Network, two nodes: throughput, both directions, by threads"]
-    assert one.columns == ("Gbit/s", "1 thread", "2 threads", "4 threads", "8 threads")
-    rows = {row[0]: row[1:] for row in two.rows}
+    near_table = tables["Network, one node: throughput, both directions, by threads"]
+    far_table = tables["Network, two nodes: throughput, both directions, by threads"]
+    assert near_table.columns == ("Gbit/s", "1 thread", "2 threads", "4 threads", "8 threads")
+    rows = {row[0]: row[1:] for row in far_table.rows}
     # Both ways of 1 Gbit/s, less headers.
     assert all(1.7 < float(cell) < 1.9 for cell in rows["TCP"])
     assert rows["UDP lost, iperf3"] == ("25.0%",) * 4
@@ -147,12 +147,12 @@ def test_a_trips_theory_is_serialization_and_what_an_echo_leaves() -> None:
     far = answered(SimulatedPath(bits_s=1e9), study.TWO_NODES)
     echo_ns = 2 * 64_000 / (1e9 / 8 * 1448 / 1538) * 1e9 + 2e5
 
-    def made(one: ExperimentResult) -> ExperimentResult:
-        if one.name != study.PING + study.TWO_NODES:
-            return one
-        (point,) = one.points
+    def made(result: ExperimentResult) -> ExperimentResult:
+        if result.name != study.PING + study.TWO_NODES:
+            return result
+        (point,) = result.points
         assert point.latency_ns is not None
-        return replace(one, points=(replace(point, latency_ns=replace(point.latency_ns, min=echo_ns)),))
+        return replace(result, points=(replace(point, latency_ns=replace(point.latency_ns, min=echo_ns)),))
 
     def theory(*results: ExperimentResult) -> str:
         tables = {table.title: table for table in studies.tables(make_run(*results))}

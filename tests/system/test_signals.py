@@ -198,7 +198,7 @@ def test_the_end_of_a_model_makes_no_folder_that_is_gone(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(ModelFiles, "_make", removed)
     files = ModelFiles(
-        what="",
+        description="",
         where=where,
         bytes=0,
         compute_s=0.0,

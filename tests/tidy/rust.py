@@ -80,10 +80,10 @@ def find_uses(source: Source, crate: Mapping[str, Source]) -> set[str]:
     The crate's root is left out, because everything may use its re-exports.
     """
     paths = [path for found in _USE.finditer(source.code) for path in _spread(found[1])]
-    rest = _USE.sub("", source.code)
-    paths += [found[0].split("::") for found in _PATH.finditer(rest)]
+    remaining = _USE.sub("", source.code)
+    paths += [found[0].split("::") for found in _PATH.finditer(remaining)]
     for child in source.children:
-        paths_of_child = re.findall(rf"(?<![\w:]){child}((?:::\w+)+|::\{{[^;]*\}})", rest)
+        paths_of_child = re.findall(rf"(?<![\w:]){child}((?:::\w+)+|::\{{[^;]*\}})", remaining)
         paths += [["self", *path] for found in paths_of_child for path in _spread(child + found)]
     files = {file for path in paths for file in _find_files(path, source, crate)}
     return files - {source.name, "crate"}
@@ -92,13 +92,13 @@ def find_uses(source: Source, crate: Mapping[str, Source]) -> set[str]:
 def _spread(text: str) -> Iterator[list[str]]:
     """Expand a use tree: ``a::{b, c::{d, e}}`` gives a::b, a::c::d and a::c::e."""
     text = re.sub(r"\s+as\s+\w+|\s", "", text)
-    head, brace, rest = text.partition("{")
+    head, brace, body = text.partition("{")
     start = [part for part in head.split("::") if part]
     if not brace:
         yield start
         return
     depth, part = 0, ""
-    for letter in rest[: rest.rindex("}")] + ",":
+    for letter in body[: body.rindex("}")] + ",":
         depth += (letter == "{") - (letter == "}")
         if letter == "," and not depth:
             if part:

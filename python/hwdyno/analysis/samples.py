@@ -167,11 +167,11 @@ def each_over_time(point: Measurement) -> list[list[float]]:
     """The samples of each repeat, as many as the shortest has; none where they are too few to show a course."""
     values = list(point.samples.values) if point.samples is not None else []
     repeats = max(1, point.repeats)
-    each = len(values) // repeats
-    if each < MIN_EACH:
+    length = len(values) // repeats
+    if length < MIN_EACH:
         return []
     starts = [round(at * len(values) / repeats) for at in range(repeats)]
-    return [values[start : start + each] for start in starts]
+    return [values[start : start + length] for start in starts]
 
 
 def persistence(repeats: Sequence[Sequence[float]]) -> float:
@@ -187,9 +187,9 @@ def persistence(repeats: Sequence[Sequence[float]]) -> float:
         squares += math.fsum((value - centre) ** 2 for value in repeat)
     if squares <= 0:
         return 0.0
-    each = estimates.mean([len(repeat) for repeat in repeats])
-    found = both / squares * each / (each - 1)
-    return min(0.99, max(0.0, (found + 1 / each) / (1 - 3 / each)))
+    length = estimates.mean([len(repeat) for repeat in repeats])
+    found = both / squares * length / (length - 1)
+    return min(0.99, max(0.0, (found + 1 / length) / (1 - 3 / length)))
 
 
 def mean_half_width(repeats: Sequence[Sequence[float]]) -> float:
@@ -293,17 +293,17 @@ def disagreement(repeats: Sequence[Sequence[float]]) -> Disagreement | None:
         return None
     from scipy.special import fdtrc
 
-    each = min(map(len, repeats))
+    shortest = min(map(len, repeats))
     means = [estimates.mean(repeat) for repeat in repeats]
     centre = estimates.mean(means)
     if centre <= 0:
         return None
     ratio = persistence(repeats)
-    inflation = _inflation(ratio, each) if ratio >= PERSISTENT else 1.0
+    inflation = _inflation(ratio, shortest) if ratio >= PERSISTENT else 1.0
     within = (
-        math.fsum(estimates.standard_deviation(repeat) ** 2 for repeat in repeats) / len(repeats) * inflation / each
+        math.fsum(estimates.standard_deviation(repeat) ** 2 for repeat in repeats) / len(repeats) * inflation / shortest
     )
     between = estimates.standard_deviation(means) ** 2
     ratio = between / within if within > 0 else math.inf if between > 0 else 0.0
-    p_value = float(fdtrc(len(means) - 1, len(means) * (each - 1) / inflation, ratio))
+    p_value = float(fdtrc(len(means) - 1, len(means) * (shortest - 1) / inflation, ratio))
     return Disagreement(p_value, (max(means) - min(means)) / centre)

@@ -94,16 +94,16 @@ def change_in(points: Sequence[Measurement]) -> StateChange | None:
     weight = (apart**2).sum(axis=1)
     explained = np.where(weight > 0, (apart @ off) ** 2 / np.maximum(weight, 1e-300), 0.0)
     best = int(explained.argmax())
-    rest = float((off**2).sum() - explained[best])
+    unexplained = float((off**2).sum() - explained[best])
     shift = float(apart[best] @ off / weight[best]) if weight[best] > 0 else 0.0
     line = within(starts[None])[0]
     drift = float((line @ off) ** 2 / max(float(line @ line), 1e-300))
     left_by_drift = max(float((off**2).sum()) - drift, 0.0)
-    if abs(shift) < -math.log1p(-MIN_CHANGE) or left_by_drift < rest * math.exp(MIN_EVIDENCE / spare):
+    if abs(shift) < -math.log1p(-MIN_CHANGE) or left_by_drift < unexplained * math.exp(MIN_EVIDENCE / spare):
         return None
     from scipy.special import fdtrc
 
-    p_value = len(cuts) * float(fdtrc(1, spare, explained[best] / max(rest / spare, 1e-12)))
+    p_value = len(cuts) * float(fdtrc(1, spare, explained[best] / max(unexplained / spare, 1e-12)))
     across = [found for point in known if (found := _measure_shift(point, float(cuts[best]))) is not None]
     alike = sum(found / shift >= 0.5 for found in across)
     if p_value >= MAX_P_VALUE or len(across) < MIN_ACROSS or alike < ALIKE_SHARE * len(across):

@@ -100,8 +100,8 @@ def _by_experiment(document: Run, found: Finding) -> list[Finding]:
     alone = [
         replace(document, experiments=(experiment,)) for experiment in document.experiments if experiment.name in names
     ]
-    each = [finding for run in alone for finding in explain(run).findings if finding.rule == found.rule]
-    return each or [found]
+    findings = [finding for run in alone for finding in explain(run).findings if finding.rule == found.rule]
+    return findings or [found]
 
 
 # --- what is printed
@@ -151,11 +151,11 @@ def side_by_side(sources: Sequence[ResultFile]) -> str:
     for group in groups_shown:
         base = next((row for row in group if row[0] == OURS), group[0])
         for tool, result, point in (base, *(row for row in group if row is not base)):
-            what = f"{result.resource} {format_label(point.parameters, result.declaration)}".strip()
+            label = f"{result.resource} {format_label(point.parameters, result.declaration)}".strip()
             ratio = base[2].throughput.value / point.throughput.value if point.throughput.value else 0.0
             text = f"{base[0]} / {tool} = {format_ratio(ratio, 3)}" if tool != base[0] and ratio else ""
             value = scales[point.throughput.unit].quantity(point.throughput.value)
-            rows.append((tool, what[:60], value, text))
+            rows.append((tool, label[:60], value, text))
     kept = rows[: MAX_ROWS + 1]
     more = f"… and {plural(len(rows) - len(kept), 'more row')}\n" if len(rows) > len(kept) else ""
     return "\n" + columns(printable(kept)) + more
@@ -184,8 +184,12 @@ def _results(source: ResultFile) -> Iterable[tuple[str, ExperimentResult, Measur
                 yield tool, result, point
 
 
-def _tool(one: Run, name: str) -> str:
-    return Path(name).name if one.imported_from == "table" else one.command.partition(" ")[0] or one.imported_from
+def _tool(document: Run, name: str) -> str:
+    return (
+        Path(name).name
+        if document.imported_from == "table"
+        else document.command.partition(" ")[0] or document.imported_from
+    )
 
 
 def _same(result: ExperimentResult, point: Measurement) -> tuple[str, ...]:

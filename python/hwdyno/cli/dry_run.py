@@ -61,17 +61,20 @@ def _amount(least: float, most: float) -> str:
 def list_preparations(preparations: Sequence[Preparation], write_bytes_s: float) -> None:
     """List each preparation with the bytes that it writes and the time that it takes."""
     for preparation in preparations:
-        if preparation.what:
-            sys.stdout.write(": ".join(filter(None, [preparation.what, _cost(preparation, write_bytes_s)])) + "\n")
+        if preparation.description:
+            sys.stdout.write(
+                ": ".join(filter(None, [preparation.description, _cost(preparation, write_bytes_s)])) + "\n"
+            )
 
 
-def _cost(one: Preparation, write_bytes_s: float) -> str:
-    if one.by_points:
-        return f"{'at most ' if one.is_limit else ''}{format_bytes(one.bytes)} at a time, written by its points"
-    seconds = one.seconds(write_bytes_s)
-    takes = f"{'about' if one.compute_s else 'at least'} {format_duration(max(SHORTEST_SHOWN_S, seconds))}"
-    if one.bytes:
-        return f"writes {format_bytes(one.bytes)}, {takes}"
+def _cost(preparation: Preparation, write_bytes_s: float) -> str:
+    if preparation.by_points:
+        size = f"{'at most ' if preparation.is_limit else ''}{format_bytes(preparation.bytes)}"
+        return f"{size} at a time, written by its points"
+    seconds = preparation.seconds(write_bytes_s)
+    takes = f"{'about' if preparation.compute_s else 'at least'} {format_duration(max(SHORTEST_SHOWN_S, seconds))}"
+    if preparation.bytes:
+        return f"writes {format_bytes(preparation.bytes)}, {takes}"
     return f"takes {takes}" if seconds else ""
 
 

@@ -160,8 +160,8 @@ def _processor(cpu: Cpu) -> MachineRows:
     yield "clock", ", ".join(f"{format_value(rate, 'Hz')} {which}" for which, rate in clocks.items() if rate) or "?"
     for cache in cpu.caches:
         kind = {"unified": "", "instruction": " code"}.get(str(cache.type), f" {cache.type}")
-        each = f"{format_size(cache.size_bytes or 0)}, each for {plural(cache.shared_threads or 1, 'thread')}"
-        yield f"L{cache.level}{kind}", f"{cache.instances} × {each}"
+        size = f"{format_size(cache.size_bytes or 0)}, each for {plural(cache.shared_threads or 1, 'thread')}"
+        yield f"L{cache.level}{kind}", f"{cache.instances} × {size}"
     best = next((word for word in _VECTORS if word in cpu.isa), None)
     yield "instructions", (f"{best} and below: " if best else "") + " ".join(cpu.isa) if cpu.isa else "?"
     for node in cpu.numa_nodes if len(cpu.numa_nodes) > 1 else ():

@@ -94,30 +94,30 @@ def add_options(parser: argparse.ArgumentParser, *, many_paths: bool = False) ->
     how.add_argument("--seed", type=_seed, metavar="N", help="seed of the order of points and of random offsets")
     how.add_argument("--budget", metavar="TIME", help="finish within this time, e.g. 10m")
     add_limits(how)
-    what = add_output(parser)
-    what.add_argument(
+    output = add_output(parser)
+    output.add_argument(
         "--dry-run", action="store_true", help="list the points with their time and bytes; measure nothing"
     )
 
 
 def add_output(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     """The options for how to report and to keep a Run."""
-    what = parser.add_argument_group("output")
-    what.add_argument("--json", action="store_true", help="print the Run as JSON instead of the report")
-    what.add_argument("--verbose", action="store_true", help="print every table and finding below the scorecard")
-    what.add_argument("--out", type=_folder, metavar="DIR", help="folder of the report (default ./hwdyno-runs/ID)")
-    what.add_argument("--overwrite", action="store_true", help="replace files that hwdyno did not write, but no link")
-    add_store(what)
-    add_names(what)
-    what.add_argument("--no-page", action="store_true", help="write no HTML page")
-    what.add_argument("--quiet", action="store_true", help="no progress on stderr")
-    what.add_argument(
+    output = parser.add_argument_group("output")
+    output.add_argument("--json", action="store_true", help="print the Run as JSON instead of the report")
+    output.add_argument("--verbose", action="store_true", help="print every table and finding below the scorecard")
+    output.add_argument("--out", type=_folder, metavar="DIR", help="folder of the report (default ./hwdyno-runs/ID)")
+    output.add_argument("--overwrite", action="store_true", help="replace files that hwdyno did not write, but no link")
+    add_store(output)
+    add_names(output)
+    output.add_argument("--no-page", action="store_true", help="write no HTML page")
+    output.add_argument("--quiet", action="store_true", help="no progress on stderr")
+    output.add_argument(
         "--fail-under",
         type=share,
         metavar="PERCENT",
         help="exit with 1 below this share of a ceiling",
     )
-    return what
+    return output
 
 
 def given_axes(args: argparse.Namespace) -> dict[str, str]:

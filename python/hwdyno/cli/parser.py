@@ -44,9 +44,9 @@ class Parser(argparse.ArgumentParser):
         """The parsed arguments; an unknown option, or one given twice, ends the program with status 2."""
         self.seen = {}
         at = arguments.index("--") if self.takes_pasted and "--" in arguments else len(arguments)
-        args, rest = self.parse_known_args(arguments[:at])
+        args, unknown = self.parse_known_args(arguments[:at])
         args.command, args.typed, args.pasted = self.prog.removeprefix("hwdyno "), arguments, arguments[at + 1 :]
-        for word in rest[:1]:
+        for word in unknown[:1]:
             name = word.partition("=")[0]
             known = [
                 spelling

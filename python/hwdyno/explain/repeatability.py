@@ -173,8 +173,8 @@ def _with_spread(point: Measurement, prior: float, found: float) -> Measurement:
     if (modes := two_modes(repeats)) is not None and value > 0:
         low, high = (repeat / value for repeat in within_levels(low * value, high * value, modes, point.repeat_values))
 
-    def scale_value(one: Value) -> Value:
-        return replace(one, low=max(0.0, one.value * low), high=one.value * high)
+    def scale_value(figure: Value) -> Value:
+        return replace(figure, low=max(0.0, figure.value * low), high=figure.value * high)
 
     return replace(point, throughput=scale_value(point.throughput), rate=point.rate and scale_value(point.rate))
 
@@ -253,7 +253,7 @@ def _between(results: Sequence[ExperimentResult]) -> _Between | None:
         return None
     centres = {name: estimates.median([run[name].log for run in runs]) for name in shared}
     effects = [estimates.median([run[name].log - centres[name] for name in shared]) for run in runs]
-    rest = [
+    residuals = [
         run[name].log - centres[name] - effect for run, effect in zip(runs, effects, strict=True) for name in shared
     ]
     repeats = estimates.median([run[name].variance for run in runs for name in shared])
@@ -261,8 +261,8 @@ def _between(results: Sequence[ExperimentResult]) -> _Between | None:
     explained = repeats * (math.pi / 2 if len(shared) > 2 else 1.0) / len(shared)
     of_runs = max(0.0, _scale(effects) ** 2 - explained)
     # Centres and effects were fitted to the same values.
-    fitted = len(rest) / ((len(runs) - 1) * (len(shared) - 1)) if len(shared) > 2 else 0.0
-    of_points = max(0.0, (MAD_OF_NORMAL * estimates.median(list(map(abs, rest)))) ** 2 * fitted - repeats)
+    fitted = len(residuals) / ((len(runs) - 1) * (len(shared) - 1)) if len(shared) > 2 else 0.0
+    of_points = max(0.0, (MAD_OF_NORMAL * estimates.median(list(map(abs, residuals)))) ** 2 * fitted - repeats)
     return _Between(of_runs, of_points, len(runs) - 1)
 
 

@@ -23,7 +23,7 @@ class Meaning:
     """``min``, ``mean``, ``max``, ``stdev``, or a percentile such as ``p99``; empty where the head names none."""
     given: Parameters = field(default_factory=dict)
     """Parameters that the head states for all of its cells."""
-    rest: str = ""
+    remainder: str = ""
     """The words of the head that say nothing else."""
 
     @property
@@ -179,24 +179,24 @@ def parse_head(head: str) -> Meaning:
     if thousands is not None and re.search(r"(?i)iops|ops\b|operations", text):
         factor = DECIMAL["m" if thousands[1][:1].lower() == "m" else "k"]
         units, (start, end) = (Unit("operations/s", factor, f"{thousands[1]} IOPS"),), thousands.span()
-    rest = f"{text[:start]} {text[end:]}".replace("_", " ").lower() if units else text.replace("_", " ").lower()
-    rest = " ".join(re.sub(r"[()\[\]{}:,;=]|(?<![\w])/|/(?![\w])", " ", rest).split())
+    remainder = f"{text[:start]} {text[end:]}".replace("_", " ").lower() if units else text.replace("_", " ").lower()
+    remainder = " ".join(re.sub(r"[()\[\]{}:,;=]|(?<![\w])/|/(?![\w])", " ", remainder).split())
     for name, pattern in _AS_WORD.items():
         of_share = name in {"read_percent", "write_percent"} and units and units[0].kind == "1"
         of_rate = name == "rate" and bool(units) and units[0].kind == "operations/s"
         plain = name != "rate" and (not units or units[0].kind in {"bytes", "cycles"})
-        if (of_share or of_rate or plain) and pattern.fullmatch(rest):
+        if (of_share or of_rate or plain) and pattern.fullmatch(remainder):
             return Meaning(name, units)
-    if units and units[0].kind == "1" and re.fullmatch(r"reads?|read mix|r", rest):
+    if units and units[0].kind == "1" and re.fullmatch(r"reads?|read mix|r", remainder):
         return Meaning("read_percent", units)
-    if units and units[0].kind == "FLOP/s" and re.fullmatch(r"(?:cpu |gpu )?peak(?: performance| rate)?", rest):
+    if units and units[0].kind == "FLOP/s" and re.fullmatch(r"(?:cpu |gpu )?peak(?: performance| rate)?", remainder):
         return Meaning("ceiling", units)
-    statistic, rest = _statistic(rest)
-    given, rest = given_in(rest)
-    figure, rest = _figure(rest, units)
+    statistic, remainder = _statistic(remainder)
+    given, remainder = given_in(remainder)
+    figure, remainder = _figure(remainder, units)
     if figure is None:
-        if _LABELS.fullmatch(rest) or not units:
-            return Meaning("label", (), "", {}, rest)
+        if _LABELS.fullmatch(remainder) or not units:
+            return Meaning("label", (), "", {}, remainder)
         figure = {
             "bytes/s": "bw",
             "operations/s": "iops",
@@ -204,10 +204,10 @@ def parse_head(head: str) -> Meaning:
             "s": "lat" if units[0].factor < 1 else "time",
         }.get(units[0].kind)
         if figure is None:
-            return Meaning("label" if units[0].kind != "1" else "percent", units, statistic, given, rest)
+            return Meaning("label" if units[0].kind != "1" else "percent", units, statistic, given, remainder)
     if figure == "ceiling" and units and units[0].kind == "1":
         figure = "share"
-    if figure == "share" and _OF_ANOTHER.search(rest):
+    if figure == "share" and _OF_ANOTHER.search(remainder):
         figure = "speedup"
     kind = FIGURES[figure]
     if units and kind and units[0].kind != kind:
@@ -219,9 +219,9 @@ def parse_head(head: str) -> Meaning:
         }
         other = by_unit.get(units[0].kind)
         if other is None:
-            return Meaning("percent" if units[0].kind == "1" else "label", units, statistic, given, rest)
+            return Meaning("percent" if units[0].kind == "1" else "label", units, statistic, given, remainder)
         figure = "share" if figure == "share" else other
-    words = [word for word in rest.split() if word not in _EMPTY]
+    words = [word for word in remainder.split() if word not in _EMPTY]
     return Meaning(figure, units, statistic, given, " ".join(words))
 
 
@@ -278,8 +278,8 @@ def _figure(text: str, units: tuple[Unit, ...]) -> tuple[str | None, str]:
             continue
         if name == "speedup" and units and units[0].kind != "1":
             continue
-        rest = " ".join(f"{text[: match.start()]} {text[match.end() :]}".split())
-        return name, rest
+        remainder = " ".join(f"{text[: match.start()]} {text[match.end() :]}".split())
+        return name, remainder
     return None, text
 
 

@@ -12,8 +12,13 @@ from hwdyno.model.words import Parameters
 def find_twin(column: Column, figures: Sequence[Column]) -> Column | None:
     """An earlier column with the same figure in another unit."""
     for other in figures:
-        one, two = column.meaning, other.meaning
-        alike = (one.quantity, one.statistic, one.given, one.rest) == (two.quantity, two.statistic, two.given, two.rest)
+        meaning, other_meaning = column.meaning, other.meaning
+        alike = (meaning.quantity, meaning.statistic, meaning.given, meaning.remainder) == (
+            other_meaning.quantity,
+            other_meaning.statistic,
+            other_meaning.given,
+            other_meaning.remainder,
+        )
         if other.at < column.at and alike and column.unit and other.unit and column.unit.factor != other.unit.factor:
             return other
     return None
@@ -21,12 +26,12 @@ def find_twin(column: Column, figures: Sequence[Column]) -> Column | None:
 
 def collides(column: Column, figures: Sequence[Column]) -> bool:
     """Whether another column has the same figure with the same statistic and parameters."""
-    one = column.meaning
+    meaning = column.meaning
     alike = [
         other
         for other in figures
         if (other.meaning.quantity, other.meaning.statistic, other.meaning.given)
-        == (one.quantity, one.statistic, one.given)
+        == (meaning.quantity, meaning.statistic, meaning.given)
     ]
     return len(alike) > 1
 

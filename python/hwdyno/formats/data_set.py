@@ -38,8 +38,8 @@ def file_bytes(workload: TrainingWorkload) -> int:
 def _one_file(workload: TrainingWorkload, width: int, height: int) -> float:
     """Size of a file whose samples have this many rows and columns."""
     if workload.format in _AROUND:
-        each, overhead = _AROUND[workload.format]
-        return (width * height + each) * workload.samples_per_file + overhead
+        per_sample, overhead = _AROUND[workload.format]
+        return (width * height + per_sample) * workload.samples_per_file + overhead
     if workload.format == "csv":
         return width * height * _CSV_BYTES * workload.samples_per_file
     if workload.format == "png":

@@ -58,5 +58,5 @@ def _seconds(text: str) -> float | None:
     match = re.fullmatch(r"(?:(\d{1,4})h)?(?:(\d{1,4})m)?(?:(\d{1,9}(?:\.\d{1,6})?)(ms|us|s)?)?", text)
     if match is None:
         return None
-    each = {"ms": 1e-3, "us": 1e-6, "s": 1.0}.get(match[4] or "ms", 1e-3)
-    return 3600 * int(match[1] or 0) + 60 * int(match[2] or 0) + float(match[3] or 0) * each
+    unit_s = {"ms": 1e-3, "us": 1e-6, "s": 1.0}.get(match[4] or "ms", 1e-3)
+    return 3600 * int(match[1] or 0) + 60 * int(match[2] or 0) + float(match[3] or 0) * unit_s

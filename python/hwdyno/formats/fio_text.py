@@ -128,6 +128,6 @@ def _figures(way: re.Match[str], part: str) -> dict[str, PrintedNumber]:
     if (match := _PERCENTILES.search(part)) and "lat" not in spreads:
         scale = _TIMES[match[1]]
         for percentile, value in _ONE.findall(match[2]):
-            if percentile in _KEPT and (one := number(value, scale)) is not None:
-                found[_KEPT[percentile]] = one
+            if percentile in _KEPT and (figure := number(value, scale)) is not None:
+                found[_KEPT[percentile]] = figure
     return found

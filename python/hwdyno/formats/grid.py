@@ -106,17 +106,17 @@ def _grid(title: str, rows: Sequence[Sequence[str]]) -> Iterator[Grid]:
         # Heads without one above the labels of the rows.
         lines[0] = [""] * (not any(is_number(line[0]) for line in lines[1:])) + lines[0]
     whole = [(line + [""] * width)[:width] for line in lines]
-    heads, rest = whole[0], whole[1:]
+    heads, body = whole[0], whole[1:]
     twice = len(set(filter(None, heads))) < len(list(filter(None, heads))) or "" in heads[1:]
-    units = any(_UNIT_LINE.fullmatch(cell) for cell in rest[0])
-    if len(rest) > 1 and (twice or units) and not any(map(is_number, rest[0])) and any(rest[0]):
+    units = any(_UNIT_LINE.fullmatch(cell) for cell in body[0])
+    if len(body) > 1 and (twice or units) and not any(map(is_number, body[0])) and any(body[0]):
         heads = [
             f"{first} {second}".strip() if first != second else first
-            for first, second in zip(heads, rest[0], strict=True)
+            for first, second in zip(heads, body[0], strict=True)
         ]
-        rest = rest[1:]
-    if rest and any(heads):
-        for section, some in _sections(rest):
+        body = body[1:]
+    if body and any(heads):
+        for section, some in _sections(body):
             yield Grid(" ".join(filter(None, (title, section))), tuple(heads), tuple(map(tuple, some)))
 
 

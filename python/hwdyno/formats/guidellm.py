@@ -40,25 +40,25 @@ def read_loads(text: str, name: str) -> list[Reported]:
     return found
 
 
-def _load(one: Table) -> Reported:
-    metrics = one.table("metrics")
+def _load(benchmark: Table) -> Reported:
+    metrics = benchmark.table("metrics")
     totals = metrics.table("request_totals")
     completed = totals.count("successful")
     requests_s = _mean(metrics, "requests_per_second")
     if not requests_s or not completed:
-        raise UserError(f"{one.name}: a benchmark of guidellm has no answered request")
+        raise UserError(f"{benchmark.name}: a benchmark of guidellm has no answered request")
     times: dict[str, Latency] = {}
     for key, (kind, scale) in _KINDS.items():
         if key in metrics and (found := _distribution(metrics, key, scale, completed)) is not None:
             times[kind] = found
-    rate = _strategy(one, "rate") if _kind(one) in {"constant", "poisson"} else 0.0
+    rate = _strategy(benchmark, "rate") if _kind(benchmark) in {"constant", "poisson"} else 0.0
     in_flight = _mean(metrics, "request_concurrency")
     return Reported(
         requests_s=requests_s,
         output_tokens_s=_mean(metrics, "output_tokens_per_second"),
         completed=completed,
-        elapsed_s=one.number("duration") if "duration" in one else 0.0,
-        users=0 if rate else int(_strategy(one, "streams")) or max(1, round(in_flight)),
+        elapsed_s=benchmark.number("duration") if "duration" in benchmark else 0.0,
+        users=0 if rate else int(_strategy(benchmark, "streams")) or max(1, round(in_flight)),
         rate=rate,
         failed=totals.count("errored") if "errored" in totals else 0,
         times=times,
@@ -82,18 +82,18 @@ def _mean(metrics: Table, key: str) -> float:
     return values.number("mean") if "mean" in values else 0.0
 
 
-def _settings(one: Table) -> Table:
+def _settings(benchmark: Table) -> Table:
     for path in (("config", "strategy"), ("args", "strategy")):
-        if path[0] in one and isinstance(one.values[path[0]], dict) and path[1] in one.table(path[0]):
-            return one.table(path[0]).table(path[1])
-    return Table({}, one.name)
+        if path[0] in benchmark and isinstance(benchmark.values[path[0]], dict) and path[1] in benchmark.table(path[0]):
+            return benchmark.table(path[0]).table(path[1])
+    return Table({}, benchmark.name)
 
 
-def _kind(one: Table) -> str:
-    settings = _settings(one)
+def _kind(benchmark: Table) -> str:
+    settings = _settings(benchmark)
     return settings.text("type_") if "type_" in settings else ""
 
 
-def _strategy(one: Table, key: str) -> float:
-    settings = _settings(one)
+def _strategy(benchmark: Table, key: str) -> float:
+    settings = _settings(benchmark)
     return settings.number(key) if key in settings else 0.0

@@ -131,9 +131,12 @@ def _claims(sums: Iterable[tuple[dict[str, Any], dict[str, Any]]], test: Mapping
 
 def _samples(intervals: Iterable[Mapping[str, Any]]) -> Samples | None:
     sums = [
-        (amount_at(one, "bits_per_second") + amount_at(_table(row.get("sum_bidir_reverse")), "bits_per_second"), one)
+        (
+            amount_at(total, "bits_per_second") + amount_at(_table(row.get("sum_bidir_reverse")), "bits_per_second"),
+            total,
+        )
         for row in intervals
-        if not (one := _table(row.get("sum"))).get("omitted")
+        if not (total := _table(row.get("sum"))).get("omitted")
     ]
     values = tuple(bits / 8 for bits, total in sums if amount_at(total, "seconds") > 0)
     if not values:

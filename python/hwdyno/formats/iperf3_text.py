@@ -68,8 +68,8 @@ def parse_float(text: str) -> float:
 
 
 def _rate(line: re.Match[str]) -> float:
-    each = 1 / 8 if line["unit"].startswith("bit") else 1.0
-    return parse_float(line["rate"]) * 1000.0 ** _POWERS[line["prefix"]] * each
+    unit_bytes = 1 / 8 if line["unit"].startswith("bit") else 1.0
+    return parse_float(line["rate"]) * 1000.0 ** _POWERS[line["prefix"]] * unit_bytes
 
 
 def _ways(lines: list[re.Match[str]]) -> list[list[re.Match[str]]]:
@@ -106,8 +106,8 @@ def _point(lines: list[re.Match[str]], text: str) -> Measurement | None:
     hosts += [match[1] for match in _HOST.finditer(before)]
     if hosts and loopback.is_one(hosts[-1]):
         parameters["path"] = "loopback"
-    each = 1 / 8 if line["unit"].startswith("bit") else 1.0
-    scale = 1000.0 ** _POWERS[line["prefix"]] * each
+    unit_bytes = 1 / 8 if line["unit"].startswith("bit") else 1.0
+    scale = 1000.0 ** _POWERS[line["prefix"]] * unit_bytes
     found = figures(
         bw=number(line["rate"], scale, f"{line['prefix']}bit/s"),
         data=number(line["moved"], 1024.0 ** _POWERS[line["big"]], "GiB"),

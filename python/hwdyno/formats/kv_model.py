@@ -49,8 +49,8 @@ def find(name: str) -> KvModel:
     return found
 
 
-def _bytes_per_token(one: Table) -> int:
+def _bytes_per_token(model: Table) -> int:
     # Keys and values of each head, or, with multi-head latent attention, one vector for both.
-    latent = one.count("latent") + one.count("rope") if "latent" in one else 0
-    each = latent or 2 * one.count("kv_heads") * one.count("head")
-    return one.count("layers") * each * FLOAT16_BYTES
+    latent = model.count("latent") + model.count("rope") if "latent" in model else 0
+    per_layer = latent or 2 * model.count("kv_heads") * model.count("head")
+    return model.count("layers") * per_layer * FLOAT16_BYTES

@@ -140,8 +140,8 @@ def _rows(lines: list[str], rule: int, quantity: str, factor: float) -> Iterator
                 yield made
 
 
-def _overlap(one: tuple[int, int], other: tuple[int, int]) -> int:
-    return min(one[1], other[1]) - max(one[0], other[0])
+def _overlap(first: tuple[int, int], second: tuple[int, int]) -> int:
+    return min(first[1], second[1]) - max(first[0], second[0])
 
 
 def _cell(line: str, span: tuple[int, int]) -> str:

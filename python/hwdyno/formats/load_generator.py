@@ -55,34 +55,36 @@ def make_run(form: str, tool: str, text: str, name: str, loads: list[Reported], 
     return printed.run(form, tool, text, name, tables, version)
 
 
-def _point(one: Reported) -> Measurement:
-    parameters: Parameters = {"rate": one.rate} if one.rate else {"concurrency": one.users}
-    times = dict(one.times)
+def _point(reported: Reported) -> Measurement:
+    parameters: Parameters = {"rate": reported.rate} if reported.rate else {"concurrency": reported.users}
+    times = dict(reported.times)
     total = times.pop("total", None)
-    stream = Stream("request", one.completed, 0, latency_ns={"total": total} if total else {})
+    stream = Stream("request", reported.completed, 0, latency_ns={"total": total} if total else {})
     made = printed.point(
         parameters,
-        one.requests_s,
+        reported.requests_s,
         "operations/s",
-        output_tokens_s=one.output_tokens_s,
-        failed_share=one.failed / max(1, one.failed + one.completed),
+        output_tokens_s=reported.output_tokens_s,
+        failed_share=reported.failed / max(1, reported.failed + reported.completed),
     )
     claims = []
-    if one.elapsed_s > 0:
-        claims.append(_claim("requests/s", one.requests_s, one.completed / one.elapsed_s, "completed / duration"))
-    if one.elapsed_s > 0 and one.output_tokens:
-        follows = one.output_tokens / one.elapsed_s
-        claims.append(_claim("tokens/s", one.output_tokens_s, follows, "output tokens / duration"))
+    if reported.elapsed_s > 0:
+        claims.append(
+            _claim("requests/s", reported.requests_s, reported.completed / reported.elapsed_s, "completed / duration")
+        )
+    if reported.elapsed_s > 0 and reported.output_tokens:
+        follows = reported.output_tokens / reported.elapsed_s
+        claims.append(_claim("tokens/s", reported.output_tokens_s, follows, "output tokens / duration"))
     return replace(
         made,
         latency_ns=total,
         streams=(stream, Stream("token", 0, 0, latency_ns=times)),
-        elapsed_s=one.elapsed_s,
-        operations=one.completed,
-        concurrency=Concurrency(float(one.users), None) if one.users else None,
+        elapsed_s=reported.elapsed_s,
+        operations=reported.completed,
+        concurrency=Concurrency(float(reported.users), None) if reported.users else None,
         claims=tuple(claims),
     )
 
 
-def _claim(what: str, stated: float, follows: float, formula: str) -> Claim:
-    return Claim(what, stated, follows, "1/s", formula, ERROR)
+def _claim(quantity: str, stated: float, follows: float, formula: str) -> Claim:
+    return Claim(quantity, stated, follows, "1/s", formula, ERROR)

@@ -56,7 +56,7 @@ def _is_figure(name: str, figure: str) -> bool:
     if re.fullmatch(_STATISTICS, name, re.I):
         return re.search(r"[nuµμm]s$", figure) is not None
     meaning = parse_head(name)
-    return meaning.quantity in _NAMED and not meaning.rest
+    return meaning.quantity in _NAMED and not meaning.remainder
 
 
 def _join_head(head: str, name: str) -> str:

@@ -76,19 +76,19 @@ def read(text: str, name: str) -> Run:
                 trips += [made] if made else []
         elif protocol == "udp":
             if row := _UDP.search(part):
-                each = {**parameters, "block": int(row[1][:9])}
+                given = {**parameters, "block": int(row[1][:9])}
                 lost = number(row[3])
                 got = number(row[6])
                 loss = max(0.0, 1 - got.value / lost.value) if lost and got and lost.value else 0.0
-                made = make_point(each, figures(bw=number(row[7], _scale(part)), time=number(row[2])), loss_share=loss)
+                made = make_point(given, figures(bw=number(row[7], _scale(part)), time=number(row[2])), loss_share=loss)
                 streams += [made] if made else []
         elif row := _OMNI.search(part):
-            each = {**parameters, "block": int(row[1][:9])}
-            made = make_point(each, figures(bw=number(row[3], 10.0 ** int(row[4]) / 8), time=number(row[2])))
+            given = {**parameters, "block": int(row[1][:9])}
+            made = make_point(given, figures(bw=number(row[3], 10.0 ** int(row[4]) / 8), time=number(row[2])))
             streams += [made] if made else []
         elif row := _STREAM.search(part):
-            each = {**parameters, "block": int(row[1][:9])}
-            made = make_point(each, figures(bw=number(row[3], _scale(part)), time=number(row[2])))
+            given = {**parameters, "block": int(row[1][:9])}
+            made = make_point(given, figures(bw=number(row[3], _scale(part)), time=number(row[2])))
             streams += [made] if made else []
     tables = [
         printed.experiment("network.netperf", "netperf streams", NETWORK_THROUGHPUT, "block", streams),

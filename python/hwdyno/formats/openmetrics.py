@@ -100,9 +100,11 @@ def _of_point(point: Measurement, labels: MetricLabels) -> Iterator[tuple[Metric
                 yield family, (*labels, ("statistic", word)), figure / 1e9
 
 
-def _of_value(what: str, value: Value, labels: MetricLabels) -> Iterator[tuple[MetricFamily, MetricLabels, float]]:
+def _of_value(quantity: str, value: Value, labels: MetricLabels) -> Iterator[tuple[MetricFamily, MetricLabels, float]]:
     unit = _UNITS.get(value.unit) or _name(value.unit.replace("/s", "_per_second").replace("/", "_per_")) or "units"
-    family = MetricFamily(f"hwdyno_{what}_{unit}", unit, f"What a point reached, and its 95% interval ({what}).")
+    family = MetricFamily(
+        f"hwdyno_{quantity}_{unit}", unit, f"What a point reached, and its 95% interval ({quantity})."
+    )
     for word, figure in (("value", value.value), ("low", value.low), ("high", value.high)):
         if figure is not None:
             yield family, (*labels, ("statistic", word)), float(figure)

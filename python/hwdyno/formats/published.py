@@ -355,7 +355,7 @@ class _Table:
             if collides(column, figures):
                 if quantity == "ceiling":
                     continue  # Which of them bounds the row's figures is not known.
-                given["series"] = column.meaning.rest or column.head
+                given["series"] = column.meaning.remainder or column.head
             if not given:
                 shared[key] = number
             else:
@@ -372,8 +372,8 @@ class _Table:
             # What covers the whole row belongs to none of its parts, but bounds each of them.
             ceiling = {name: number for name, number in shared.items() if name == "ceiling"}
             made = [self._point(row, dict(given), {**ceiling, **numbers}) for given, numbers in groups.items()]
-            rest = {name: number for name, number in shared.items() if name != "ceiling"}
-            made.append(self._point(row, {}, rest))
+            others = {name: number for name, number in shared.items() if name != "ceiling"}
+            made.append(self._point(row, {}, others))
         return [point for point in made if point]
 
     def _need(self, parameters: Parameters) -> dict[str, Any]:
@@ -430,8 +430,8 @@ class _Table:
 def _rename_size(parameters: Parameters) -> Parameters:
     """The parameters with the size as that of a block, in whole bytes."""
     size = parameters.get("size")
-    rest = {name: value for name, value in parameters.items() if name != "size"}
-    return {"bs": round(size) if isinstance(size, float) else size, **rest} if size is not None else rest
+    others = {name: value for name, value in parameters.items() if name != "size"}
+    return {"bs": round(size) if isinstance(size, float) else size, **others} if size is not None else others
 
 
 _LINPACK = re.compile(r"(?i)linpack|\bhpl\b|\bxhpl|top ?500|rmax")

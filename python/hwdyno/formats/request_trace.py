@@ -127,7 +127,7 @@ def _parse_tokens(text: str, column: str, where: str) -> int:
     return _tokens(int(number), column, where)
 
 
-def _tokens(count: int, what: str, where: str) -> int:
+def _tokens(count: int, name: str, where: str) -> int:
     if count > MAX_TOKENS:
-        raise UserError(f"{where}: {what} = {count} is more than {MAX_TOKENS} tokens")
+        raise UserError(f"{where}: {name} = {count} is more than {MAX_TOKENS} tokens")
     return count

@@ -47,10 +47,10 @@ def exchange(text: str) -> PingPongTimes | None:
     match, counts = _LATENCY.search(text), _COUNTS.search(text)
     if match is None:
         return None
-    found = {name: number(one[1], 1e-6) for name, pattern in _ENDS.items() if (one := pattern.search(text))}
-    for whole, rest, value in _PERCENTILE.findall(text):
+    found = {name: number(line[1], 1e-6) for name, pattern in _ENDS.items() if (line := pattern.search(text))}
+    for whole, fraction, value in _PERCENTILE.findall(text):
         if int(whole) >= 50:
-            found[f"lat_p{whole}{rest.rstrip('0')}"] = number(value, 1e-6)
+            found[f"lat_p{whole}{fraction.rstrip('0')}"] = number(value, 1e-6)
     took = number(counts[1]) if counts else None
     return PingPongTimes(
         figures(lat_mean=number(match[2], 1e-6), **found), match[1] == "Latency",

@@ -51,7 +51,9 @@ def recognizes(text: str) -> bool:
 
 def read(text: str, name: str) -> Run:
     """Make a Run of it. Raises ``UserError`` in one line."""
-    experiments = [one for part in re.split(r"(?=\bsysbench \d)", text) if (one := _experiment(part)) is not None]
+    experiments = [
+        experiment for part in re.split(r"(?=\bsysbench \d)", text) if (experiment := _experiment(part)) is not None
+    ]
     version = _VERSION.search(text)
     return printed.run(NAME, "sysbench", text, name, experiments, version[1] if version else "")
 

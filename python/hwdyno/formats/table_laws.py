@@ -73,9 +73,9 @@ def _again(quantity: str, numbers: Mapping[str, PrintedNumber]) -> Iterator[Clai
         first = numbers.get(name.removesuffix("_again"))
         if name.startswith(quantity) and name.endswith("_again") and first is not None and first.unit and number.unit:
             error = first.rounding + number.rounding + 0.001
-            what = f"{_TITLES[quantity]} in {number.unit.name}"
+            title = f"{_TITLES[quantity]} in {number.unit.name}"
             formula = f"its {first.unit.name}"
-            yield Claim(what, number.value, first.value, _UNITS[quantity], formula, error)
+            yield Claim(title, number.value, first.value, _UNITS[quantity], formula, error)
 
 
 def _work_over_time(numbers: Mapping[str, PrintedNumber], parameters: Parameters) -> Iterator[Claim]:

@@ -63,13 +63,13 @@ class Column:
 
     def says(self) -> str:
         """How it was read, in a few words."""
-        what = self.meaning
-        if what.quantity == "label":
+        meaning = self.meaning
+        if meaning.quantity == "label":
             return "not used" if not self.key else "label"
-        if what.quantity == "percent":
+        if meaning.quantity == "percent":
             return "not used"
-        words = TITLES.get(what.quantity, what.quantity)
-        parts = [words, what.statistic, *(f"{name} {value}" for name, value in what.given.items())]
+        words = TITLES.get(meaning.quantity, meaning.quantity)
+        parts = [words, meaning.statistic, *(f"{name} {value}" for name, value in meaning.given.items())]
         unit = f" in {self.unit.name}" if self.unit and self.unit.name else ""
         return " ".join(filter(None, parts)) + unit + (f" ({self.inferred})" if self.inferred else "")
 
@@ -124,10 +124,10 @@ def _kind_of_cells(grid: Grid, at: int) -> str:
     return max(found, key=found.count, default="")
 
 
-def is_head(one: str, other: str) -> bool:
+def is_head(name: str, head: str) -> bool:
     """Whether a name means a head: the same words, or those before its unit."""
-    return " ".join(re.findall(r"\w+", one.lower())) == " ".join(re.findall(r"\w+", other.lower())) or (
-        one.strip().lower() == re.sub(r"[(\[].*", "", other).strip().lower()
+    return " ".join(re.findall(r"\w+", name.lower())) == " ".join(re.findall(r"\w+", head.lower())) or (
+        name.strip().lower() == re.sub(r"[(\[].*", "", head).strip().lower()
     )
 
 
@@ -318,28 +318,28 @@ def read_rows(grid: Grid, columns: Sequence[Column]) -> list[TableRow]:
         parameters: Parameters = {}
         numbers: dict[int, PrintedNumber] = {}
         for column in columns:
-            cell, what = cells[column.at].strip(), column.meaning
+            cell, meaning = cells[column.at].strip(), column.meaning
             if not cell or cell in {"-", "–", "—", "N/A", "n/a", "NA", "nan", "null", "None"}:
                 continue
             if column.is_figure:
                 number = number_in(cell)
                 if number is not None:
                     numbers[column.at] = number
-            elif what.quantity == "rw":
+            elif meaning.quantity == "rw":
                 stated = parse_pattern(cell)
                 parameters |= stated if stated else {column.head.lower()[:40]: cell[:LONGEST_LABEL]}
-            elif what.quantity in {"read_percent", "write_percent"}:
-                value = parameter_value(what.quantity, cell, column.unit)
+            elif meaning.quantity in {"read_percent", "write_percent"}:
+                value = parameter_value(meaning.quantity, cell, column.unit)
                 stated = parse_pattern(cell)
                 if "rwmixread" in stated:
                     parameters["rwmixread"] = stated["rwmixread"]
                 elif isinstance(value, int | float) and 0 <= value <= 100:
                     share = value * 100 if 0 < value < 1 else value
                     parameters["rwmixread"] = round(share)
-            elif what.quantity in PARAMETERS:
-                value = parameter_value(what.quantity, cell, column.unit)
+            elif meaning.quantity in PARAMETERS:
+                value = parameter_value(meaning.quantity, cell, column.unit)
                 if value is not None and column is not direct:
-                    parameters[what.quantity] = value
+                    parameters[meaning.quantity] = value
                 elif column is direct and value is not None:
                     parameters["direct"] = parse_flag(cell)
             elif column.key and len(cell) <= (LONGEST_LABEL if column.key != "claim" else 200):

@@ -16,8 +16,10 @@ def stated_by_title(grid: Grid) -> Parameters:
     """What the title states, or the first head where it is a pattern: ``read`` above the names of what was tested."""
     stated = parse_pattern(grid.title)
     if match := _SIZES.search(grid.title):
-        one, two = (float(match[at]) * 1024.0 ** (1 + "kmgt".index(match[at + 1].lower())) for at in (1, 3))
-        stated |= {"size": int(max(one, two)), "bs": int(min(one, two))}
+        first_size, second_size = (
+            float(match[at]) * 1024.0 ** (1 + "kmgt".index(match[at + 1].lower())) for at in (1, 3)
+        )
+        stated |= {"size": int(max(first_size, second_size)), "bs": int(min(first_size, second_size))}
     named = {word.strip() for word in _DIRECTIONS.findall(grid.title.lower())}
     if len(named) > 1:
         stated.pop("rw", None)

@@ -86,14 +86,14 @@ def _time_unit(word: str) -> str:
 
 
 def _rate(match: re.Match[str]) -> tuple[Unit, ...]:
-    prefix, binary, what = match[1].lower(), match[2], match[3]
+    prefix, binary, unit = match[1].lower(), match[2], match[3]
     factor = (BINARY if binary else DECIMAL)[prefix]
     shown = prefix if prefix == "k" and not binary else prefix.upper()
     bytes_ = Unit("bytes/s", factor, f"{shown}{binary}B/s")
     bits = Unit("bytes/s", factor / 8, f"{shown}{binary}bit/s")
-    if what.lower().startswith("byte") or what == "B":
+    if unit.lower().startswith("byte") or unit == "B":
         return (bytes_,)
-    if what.lower().startswith("bit"):
+    if unit.lower().startswith("bit"):
         return (bits,)
     # A small b is a bit by the standard, but many tables of storage mean bytes.
     snake = match[0] == match[0].lower() and "/" in match[0] and match[1] in "kmgt"

@@ -75,10 +75,10 @@ def _parse_printed(text: str) -> list[dict[str, Any]]:
     return results
 
 
-def _load(one: Table) -> Reported:
-    completed, elapsed_s = one.count("completed"), one.number("duration")
-    rate = _rate(one.values.get("request_rate"))
-    users = one.count("max_concurrency") if "max_concurrency" in one else 0
+def _load(table: Table) -> Reported:
+    completed, elapsed_s = table.count("completed"), table.number("duration")
+    rate = _rate(table.values.get("request_rate"))
+    users = table.count("max_concurrency") if "max_concurrency" in table else 0
     times = {}
     for word, kind in _KINDS.items():
         names = {
@@ -88,21 +88,21 @@ def _load(one: Table) -> Reported:
             "p99": f"p99_{word}_ms",
         }
         names["p999"] = f"p99.9_{word}_ms"
-        if (found := read_latency(one, 1e6, names, completed)) is not None:
+        if (found := read_latency(table, 1e6, names, completed)) is not None:
             times[kind] = found
-    requests_s = one.number("request_throughput")
+    requests_s = table.number("request_throughput")
     if not requests_s or not completed:
-        raise UserError(f"{one.name}: no request of vllm bench serve was answered")
+        raise UserError(f"{table.name}: no request of vllm bench serve was answered")
     return Reported(
         requests_s=requests_s,
-        output_tokens_s=one.number("output_throughput"),
+        output_tokens_s=table.number("output_throughput"),
         completed=completed,
         elapsed_s=elapsed_s,
         # Without a rate or a limit all are sent at once: as many in flight as there are.
         users=0 if rate else users or completed,
         rate=rate,
-        failed=one.count("failed") if "failed" in one else 0,
-        output_tokens=one.count("total_output_tokens"),
+        failed=table.count("failed") if "failed" in table else 0,
+        output_tokens=table.count("total_output_tokens"),
         times=times,
     )
 

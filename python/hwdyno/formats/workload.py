@@ -97,10 +97,9 @@ class TrainingWorkload:
     @property
     def layout(self) -> Parameters:
         """The data set as parameters of the kernels ``training_generate`` and ``training_loader``."""
-        names = ("format", "files", "samples_per_file", "record_bytes", "record_bytes_stdev")
-        rest = ("subfolders", "prefix", "row_group", "columns")
+        names = ("format", "files", "samples_per_file", "record_bytes", "record_bytes_stdev", "subfolders", "prefix")
         values = asdict(self)
-        return {name: values[name] for name in (*names, *rest)}
+        return {name: values[name] for name in (*names, "row_group", "columns")}
 
     @property
     def parameters(self) -> Parameters:

@@ -46,13 +46,13 @@ def listing(plan: Plan, write_bytes_s: float = WRITE_BYTES_S) -> list[Line]:
             if plan.budget_s is None:
                 repeats = shown
             takes = repeats * planned.with_peers_s(plan, once)
-            each, counted = estimate_writes(planned, parameters, write_bytes_s, once)
+            written, counted = estimate_writes(planned, parameters, write_bytes_s, once)
             warm = 0.0
             if point is planned.points[0]:
                 warm, counted_too = estimate_writes(planned, _warm(parameters), write_bytes_s, WARM_UP_S)
-                counted = counted and (counted_too or not each)
-            most = warm + each * max(chosen.most(quoted), shown) * (1 + planned.count_pairs(plan))
-            least = warm + each * repeats if counted else 0.0
+                counted = counted and (counted_too or not written)
+            most = warm + written * max(chosen.most(quoted), shown) * (1 + planned.count_pairs(plan))
+            least = warm + written * repeats if counted else 0.0
             lines.append(Line(planned.experiment.name, point, most, least, takes, planned.declaration.axes))
     return lines
 

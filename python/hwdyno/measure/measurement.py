@@ -234,8 +234,8 @@ def _histograms(readings: Sequence[Reading]) -> dict[tuple[str, str], list[tuple
         for stream in reading.get("streams", ()):
             operations = int(stream.get("operations", 0))
             for kind, histogram in stream.get("latency_ns", {}).items():
-                each = operations / histogram["count"] if histogram["count"] else 0.0
-                found.setdefault((stream["name"], kind), []).append((histogram, each))
+                weight = operations / histogram["count"] if histogram["count"] else 0.0
+                found.setdefault((stream["name"], kind), []).append((histogram, weight))
     weighted = {}
     for key, many in found.items():
         least = min((weight for _, weight in many if weight), default=1.0)

@@ -32,10 +32,10 @@ def powers(first: int, last: int) -> tuple[int, ...]:
     return (*values, last)
 
 
-def octaves(first: int, last: int, each: int) -> tuple[int, ...]:
-    """``each`` sizes per octave, evenly spaced in the logarithm; multiples of 64, and of 4 KiB from 4 KiB on."""
-    count = round(math.log2(last / first) * each)
-    sizes = (first * 2 ** (k / each) for k in range(count + 1))
+def octaves(first: int, last: int, per_octave: int) -> tuple[int, ...]:
+    """``per_octave`` sizes per octave, evenly spaced in the logarithm; multiples of 64, and of 4 KiB from 4 KiB on."""
+    count = round(math.log2(last / first) * per_octave)
+    sizes = (first * 2 ** (k / per_octave) for k in range(count + 1))
     grain = [(4096 if size >= 64 << 10 else 64, size) for size in sizes]
     return tuple(dict.fromkeys(round(size / step) * step for step, size in grain))
 
@@ -59,8 +59,8 @@ def parse_axis(text: str, axis: Axis | None = None, name: str = "value") -> tupl
 
 
 def _parse_range(part: str, axis: Axis | None, name: str) -> list[Scalar]:
-    first_text, _, rest = part.partition("..")
-    last_text, plus, step_text = rest.partition("+")
+    first_text, _, tail = part.partition("..")
+    last_text, plus, step_text = tail.partition("+")
     if not first_text.strip() or not last_text.strip():
         raise UserError(f"{_option(name)} {part}: a range needs both ends, such as 1..1024")
     first, last = (parse_value(text, axis, name) for text in (first_text, last_text))

@@ -38,12 +38,12 @@ class Topology:
     @classmethod
     def common(cls, hosts: Sequence[Topology]) -> Topology:
         """What every host has: one point runs on all of them."""
-        first, *rest = hosts
+        first, *others = hosts
         return cls(
             clients=len(hosts),
             processors=min(host.processors for host in hosts),
-            cpu_nodes=tuple(node for node in first.cpu_nodes if all(node in host.cpu_nodes for host in rest)) or (0,),
-            memory_nodes=tuple(n for n in first.memory_nodes if all(n in host.memory_nodes for host in rest)) or (0,),
+            cpu_nodes=tuple(node for node in first.cpu_nodes if all(node in host.cpu_nodes for host in others)) or (0,),
+            memory_nodes=tuple(n for n in first.memory_nodes if all(n in host.memory_nodes for host in others)) or (0,),
             gpus=lambda: min(host.gpus() for host in hosts),
         )
 

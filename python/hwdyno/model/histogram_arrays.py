@@ -16,8 +16,8 @@ def sum_histograms(readings: Sequence[tuple[Mapping[str, Any], int]]) -> Histogr
     Raises ``ValueError`` if the buckets of one have another width.
     """
     if len(readings) == 1:
-        one, weight = readings[0]
-        made = Histogram.from_reading(one)
+        reading, weight = readings[0]
+        made = Histogram.from_reading(reading)
         return made if weight == 1 else made.times(weight)
     import numpy as np
 
@@ -62,9 +62,9 @@ def summarize_histograms(readings: Sequence[Mapping[str, Any]]) -> Latency | Non
         return whole.summary(packed=False) if whole.count else None
     if not readings or not readings[0]["count"]:
         return None
-    (one,) = readings
-    at, counts = _bucket_arrays(one)
-    count, least, most = (int(one[name]) for name in ("count", "min", "max"))
+    (reading,) = readings
+    at, counts = _bucket_arrays(reading)
+    count, least, most = (int(reading[name]) for name in ("count", "min", "max"))
     ranks = [min(max(math.ceil(share * count), 1), count) for share in SUMMARIZED]
     values = []
     for place in np.searchsorted(np.cumsum(counts), ranks).tolist():
@@ -72,6 +72,6 @@ def summarize_histograms(readings: Sequence[Mapping[str, Any]]) -> Latency | Non
         values.append(min(max(low + (width - 1) // 2, least), most))
     p50, p90, p99, p999 = values
     return Latency(
-        mean=int(one["sum"]) / count, p50=p50, p90=p90, p99=p99, p999=p999 if count >= P999_MIN_COUNT else None,
+        mean=int(reading["sum"]) / count, p50=p50, p90=p90, p99=p99, p999=p999 if count >= P999_MIN_COUNT else None,
         min=least, max=most, count=count,
     )  # fmt: skip

@@ -264,10 +264,10 @@ def format_duration(seconds: float) -> str:
     if whole < 60:
         return f"{whole} s"
     if whole < 3600:
-        minutes, rest = divmod(whole, 60)
-        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
-    hours, rest = divmod(round(whole / 60), 60)
-    return f"{hours} h {rest} min" if rest else f"{hours} h"
+        minutes, remainder = divmod(whole, 60)
+        return f"{minutes} min {remainder} s" if remainder else f"{minutes} min"
+    hours, remainder = divmod(round(whole / 60), 60)
+    return f"{hours} h {remainder} min" if remainder else f"{hours} h"
 
 
 def format_percent(share: float, *, precise: bool = False) -> str:

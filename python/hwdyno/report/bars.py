@@ -85,8 +85,8 @@ def latency(experiment: ExperimentResult, group: list[ChartSeries]) -> Picture |
 
 def tests(experiment: ExperimentResult) -> Picture | None:
     """The throughput of each test of a grid, whose points differ in more than a load."""
-    each = [ChartSeries(point_label(experiment, at), {}, (at,)) for at in range(len(experiment.points))]
-    rows, scale = plotdata.make_rows(experiment, each, judged_unit(experiment))
+    series = [ChartSeries(point_label(experiment, at), {}, (at,)) for at in range(len(experiment.points))]
+    rows, scale = plotdata.make_rows(experiment, series, judged_unit(experiment))
     made = [
         _row(row, row["series"], scale, standard_tip(experiment, {**row, "tip_load": row["series"]}, many=False))
         for row in rows

@@ -27,7 +27,7 @@ def judged_rules(run: Run) -> list[BenchmarkingRule]:
     points = [point for experiment in run.experiments for point in experiment.points]
     made = [_speedup(run), _subset(run, points), _mean(points), _ratios(run), _intervals(points), _normality(points)]
     made += [_comparison(run), _percentiles(points), _setup(run), _timing(run, points), _bounds(run), _lines(run)]
-    return [BenchmarkingRule(number, *rest) for number, rest in enumerate(made, start=1)]
+    return [BenchmarkingRule(number, *judged) for number, judged in enumerate(made, start=1)]
 
 
 _Judged = tuple[str, Holds, str]

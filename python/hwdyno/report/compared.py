@@ -36,38 +36,40 @@ _LINE = 100
 _UNITS = {"bytes/s": "bandwidth (bytes/s)", "operations/s": "rate (operations/s)"}
 
 
-def difference_words(one: Difference) -> str:
+def difference_words(difference: Difference) -> str:
     """``kernel 6.1 → 6.8``; of a list, only what one side has alone."""
-    name = fact_name(one.path)
-    if isinstance(one.before, list) and isinstance(one.after, list):
+    name = fact_name(difference.path)
+    if isinstance(difference.before, list) and isinstance(difference.after, list):
         gone, new = (
             [str(word) for word in some if word not in other]
-            for some, other in ((one.before, one.after), (one.after, one.before))
+            for some, other in ((difference.before, difference.after), (difference.after, difference.before))
         )
         marks = [f"−{word}" for word in gone] + [f"+{word}" for word in new]
         return _short(f"{name} {' '.join(marks)}", 2 * _MAX_VALUE)
-    before, after = (_short(fact_text(one.path, value), _MAX_VALUE) for value in (one.before, one.after))
+    before, after = (
+        _short(fact_text(difference.path, value), _MAX_VALUE) for value in (difference.before, difference.after)
+    )
     return f"{name} {before} → {after}"
 
 
-def unlike_words(one: Unlike) -> str:
+def unlike_words(unlike: Unlike) -> str:
     """What parts two results: ``bs 4 KiB against 128 KiB``, ``cached against direct``."""
-    if one.what == "direct":
-        before, after = ("direct" if value else "cached" for value in (one.before, one.after))
+    if unlike.fact == "direct":
+        before, after = ("direct" if value else "cached" for value in (unlike.before, unlike.after))
         return f"{before} against {after}"
-    if one.what == UNIT:
-        before, after = (_UNITS.get(str(value), str(value)) for value in (one.before, one.after))
+    if unlike.fact == UNIT:
+        before, after = (_UNITS.get(str(value), str(value)) for value in (unlike.before, unlike.after))
         return f"{before} against {after}"
-    if one.what == LOAD:
-        return f"another axis, {one.before} against {one.after}"
-    if one.what == WAY:
-        ways = (str(value) if value == LOOPBACK else f"a network ({value})" for value in (one.before, one.after))
+    if unlike.fact == LOAD:
+        return f"another axis, {unlike.before} against {unlike.after}"
+    if unlike.fact == WAY:
+        ways = (str(value) if value == LOOPBACK else f"a network ({value})" for value in (unlike.before, unlike.after))
         return " against ".join(ways)
-    return f"{one.what} {_scalar(one, one.before)} against {_scalar(one, one.after)}"
+    return f"{unlike.fact} {_scalar(unlike, unlike.before)} against {_scalar(unlike, unlike.after)}"
 
 
-def _scalar(one: Unlike, value: Scalar) -> str:
-    return "not stated" if value is None else figures.parameter(one.axis, value)
+def _scalar(unlike: Unlike, value: Scalar) -> str:
+    return "not stated" if value is None else figures.parameter(unlike.axis, value)
 
 
 def refusal(sides: Sequence[Compared], base: str) -> str:
@@ -97,7 +99,7 @@ def _each_experiment(unlike: Iterable[Unlike]) -> list[Unlike]:
     """The first reason of each experiment, the page cache and the path before any parameter."""
     order = {"direct": 0, WAY: 0, LOAD: 1, UNIT: 1}
     first: dict[str, Unlike] = {}
-    for mismatch in sorted(unlike, key=lambda mismatch: order.get(mismatch.what, 2)):
+    for mismatch in sorted(unlike, key=lambda mismatch: order.get(mismatch.fact, 2)):
         first.setdefault(mismatch.experiment, mismatch)
     return list(first.values())
 
@@ -123,8 +125,10 @@ def _head(base: str, side: Compared, *, verbose: bool) -> Iterator[str]:
         yield f"{first} beside {name}: each figure of the maker and the point that comes nearest to it"
         return
     found = [printable(difference_words(difference)) for difference in side.differences]
-    what = "one machine" if side.is_one_machine else "different machines" if is_described(side) else "machine unknown"
-    yield f"{first} → {name} ({what})"
+    machines = (
+        "one machine" if side.is_one_machine else "different machines" if is_described(side) else "machine unknown"
+    )
+    yield f"{first} → {name} ({machines})"
     if verbose:
         yield from (f"  {text}" for text in found)
     elif found:
@@ -174,10 +178,10 @@ def list_rows(side: Compared) -> list[Change]:
     return sorted((*whole.values(), *lone), key=_urgency)
 
 
-def _urgency(one: Change) -> tuple[int, float]:
+def _urgency(change: Change) -> tuple[int, float]:
     """Losses first, then gains, then what has no repeats, each by its size."""
-    order = {"slower": 0, "faster": 1, "unknown": 2, "same": 3}[one.verdict]
-    return order, -one.ratio.value if one.verdict == "faster" else one.ratio.value
+    order = {"slower": 0, "faster": 1, "unknown": 2, "same": 3}[change.verdict]
+    return order, -change.ratio.value if change.verdict == "faster" else change.ratio.value
 
 
 def list_moved(side: Compared) -> list[Change]:
@@ -274,11 +278,11 @@ def _cell(text: str) -> str:
     return _short(text, _MAX_NAME)
 
 
-def _row(side: Compared, one: Change, limit: float | None) -> tuple[str, ...]:
-    before, after = format_sides(side, one)
-    verdict = verdict_words(side, one) + (" (below the limit)" if fails(one, limit) and limit is not None else "")
-    name = one.stated.partition(",")[0] if one.stated else one.experiment
-    return (name, label(side, one), before, after, ratio_text(one), interval_text(one.ratio), verdict)
+def _row(side: Compared, change: Change, limit: float | None) -> tuple[str, ...]:
+    before, after = format_sides(side, change)
+    verdict = verdict_words(side, change) + (" (below the limit)" if fails(change, limit) and limit is not None else "")
+    name = change.stated.partition(",")[0] if change.stated else change.experiment
+    return (name, label(side, change), before, after, ratio_text(change), interval_text(change.ratio), verdict)
 
 
 def verdict_words(side: Compared, change: Change) -> str:
@@ -302,11 +306,11 @@ def _many(base: str, sides: Sequence[Compared]) -> Iterator[str]:
     names: dict[tuple[str, str], dict[int, str]] = {}
     for at, side in enumerate(sides):
         for change in list_rows(side):
-            what = (
+            name = (
                 change.stated.partition(",")[0] or change.experiment,
                 "" if change.points > 1 else label(side, change),
             )
-            names.setdefault(what, {})[at] = f"{ratio_text(change)} {marks[change.verdict]}"
+            names.setdefault(name, {})[at] = f"{ratio_text(change)} {marks[change.verdict]}"
     rows = [("experiment", *(_short(side.name, 24) for side in sides))]
     shown = list(names.items())[:FIRST_EXPERIMENTS]
     rows += [

@@ -54,7 +54,7 @@ def _side(side: Compared, limit: float | None) -> dict[str, Any]:
         "not_compared": [
             {
                 "experiment": mismatch.experiment,
-                "what": mismatch.what,
+                "what": mismatch.fact,
                 "before": mismatch.before,
                 "after": mismatch.after,
                 "says": unlike_words(mismatch),

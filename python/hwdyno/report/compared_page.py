@@ -119,10 +119,18 @@ def _machine(side: Compared) -> str:
     return "different machines" if is_described(side) else "machine unknown"
 
 
-def _row(side: Compared, one: Change) -> list[str]:
-    before, after = format_sides(side, one)
-    name = one.stated.partition(",")[0] or one.experiment
-    return [name, ratio_text(one), verdict_words(side, one), interval_text(one.ratio), label(side, one), before, after]
+def _row(side: Compared, change: Change) -> list[str]:
+    before, after = format_sides(side, change)
+    name = change.stated.partition(",")[0] or change.experiment
+    return [
+        name,
+        ratio_text(change),
+        verdict_words(side, change),
+        interval_text(change.ratio),
+        label(side, change),
+        before,
+        after,
+    ]
 
 
 def _heads(base: str, side: Compared) -> tuple[str, str]:

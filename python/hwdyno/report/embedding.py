@@ -118,13 +118,13 @@ def _coarse(latency: Latency) -> Latency:
 
 def _fewer(samples: Samples) -> Samples:
     """The samples averaged over longer intervals."""
-    each = -(-len(samples.values) // KEPT_SAMPLES)
-    if each < 2:
+    length = -(-len(samples.values) // KEPT_SAMPLES)
+    if length < 2:
         return samples
-    parts = [samples.values[at : at + each] for at in range(0, len(samples.values), each)]
+    parts = [samples.values[at : at + length] for at in range(0, len(samples.values), length)]
     # A last part that is shorter would be a sample of another length.
-    whole = tuple(mean(part) for part in parts if len(part) == each)
-    return replace(samples, values=whole, interval_s=samples.interval_s * each)
+    whole = tuple(mean(part) for part in parts if len(part) == length)
+    return replace(samples, values=whole, interval_s=samples.interval_s * length)
 
 
 def _round_numbers(text: str) -> str:

@@ -61,17 +61,17 @@ def format_fleet(fleet: Fleet, labels: PointNames) -> str:
     return "\n".join(map(printable, lines)) + "\n"
 
 
-def headline(one: Slow) -> str:
+def headline(slow: Slow) -> str:
     """The node and its greatest loss in each resource."""
-    return f"{one.node.name}: {slow_words(one)}"
+    return f"{slow.node.name}: {slow_words(slow)}"
 
 
-def slow_words(one: Slow) -> str:
+def slow_words(slow: Slow) -> str:
     """The greatest loss in each resource, and in how many of its figures there is one."""
     return "; ".join(
         f"{find(resource).title} {format_percent(losses[0].share)} slower, "
-        f"{len(losses)} of {plural(one.shared[resource], 'figure')}"
-        for resource, losses in one.losses.items()
+        f"{len(losses)} of {plural(slow.shared[resource], 'figure')}"
+        for resource, losses in slow.losses.items()
     )
 
 
@@ -84,12 +84,12 @@ def loss_words(loss: Loss, labels: Mapping[FigureKey, str]) -> str:
     )
 
 
-def different_words(one: Slow) -> str:
+def different_words(slow: Slow) -> str:
     """The facts that set a node apart, those of what is slow first."""
     facts = dict.fromkeys(
-        difference_words(fact) for resource in one.losses for fact in one.differences[resource][:MAX_FACTS]
+        difference_words(fact) for resource in slow.losses for fact in slow.differences[resource][:MAX_FACTS]
     )
-    return "; ".join([*facts, *map(shift_words, one.shifts)]) or NOTHING_KNOWN
+    return "; ".join([*facts, *map(shift_words, slow.shifts)]) or NOTHING_KNOWN
 
 
 def plain_fleet(fleet: Fleet, labels: PointNames) -> dict[str, Any]:
@@ -104,13 +104,13 @@ def plain_fleet(fleet: Fleet, labels: PointNames) -> dict[str, Any]:
     }
 
 
-def _plain(one: Slow, labels: Mapping[FigureKey, str]) -> dict[str, Any]:
+def _plain(slow: Slow, labels: Mapping[FigureKey, str]) -> dict[str, Any]:
     return {
-        "node": one.node.name,
-        "run": one.node.entry.id,
+        "node": slow.node.name,
+        "run": slow.node.entry.id,
         "resources": {
             resource: {
-                "shared_figures": one.shared[resource],
+                "shared_figures": slow.shared[resource],
                 "losses": [
                     {
                         "figure": name_figure(loss, labels),
@@ -125,10 +125,10 @@ def _plain(one: Slow, labels: Mapping[FigureKey, str]) -> dict[str, Any]:
                     for loss in losses
                 ],
                 "different": [
-                    {"fact": fact.path, "usual": fact.before, "here": fact.after} for fact in one.differences[resource]
+                    {"fact": fact.path, "usual": fact.before, "here": fact.after} for fact in slow.differences[resource]
                 ],
             }
-            for resource, losses in one.losses.items()
+            for resource, losses in slow.losses.items()
         },
-        "conditions": {shift.condition: [shift.before, shift.after] for shift in one.shifts},
+        "conditions": {shift.condition: [shift.before, shift.after] for shift in slow.shifts},
     }

@@ -145,10 +145,10 @@ def _in_pairs(found: list[_Found]) -> list[_Found]:
     return pairs
 
 
-def _opposite(one: _Found, other: _Found) -> bool:
+def _opposite(first: _Found, second: _Found) -> bool:
     """Whether two figures are of one test, in which the one reads and the other writes."""
-    a, b = one.figure, other.figure
-    if a is None or b is None or one.title.rpartition(" ")[0] != other.title.rpartition(" ")[0]:
+    a, b = first.figure, second.figure
+    if a is None or b is None or first.title.rpartition(" ")[0] != second.title.rpartition(" ")[0]:
         return False
     alike = (a.unit, a.kernels, a.where, a.prefer) == (b.unit, b.kernels, b.where, b.prefer)
     return alike and set(a.pattern) ^ set(b.pattern) == {"reads", "writes"}
@@ -181,8 +181,8 @@ def _pick_point(run: Run, figure: HeadlineFigure, resource: str, which: Sequence
         return None
     processors = run.machine.cpu.threads or 0
 
-    def rank(one: tuple[int, int, Value]) -> tuple[tuple[bool, float, float], float]:
-        at, index, value = one
+    def rank(candidate: tuple[int, int, Value]) -> tuple[tuple[bool, float, float], float]:
+        at, index, value = candidate
         best = value.value if figure.unit == "ns" else -value.value
         return distance(figure, _configuration(run.experiments[at], index), processors), best
 
@@ -273,7 +273,7 @@ def _pair(read: Headline, write: Headline) -> Headline:
     """Two figures of one test in one row."""
     ways = [headline.title.rpartition(" ")[2] for headline in (read, write)]
     share, worse = read.share, max(read, write, key=lambda headline: STATES.index(headline.state))
-    is_alike = read.typical and write.typical and read.typical.what == write.typical.what
+    is_alike = read.typical and write.typical and read.typical.hardware == write.typical.hardware
     return replace(
         read,
         title=f"{read.title} / {ways[1]}",
@@ -289,19 +289,19 @@ def _pair(read: Headline, write: Headline) -> Headline:
     )
 
 
-def _both_intervals(one: str, other: str) -> str:
+def _both_intervals(first: str, second: str) -> str:
     """``±14 / 27%``, or once if they are the same."""
-    if one == other:
-        return one
-    if one.startswith("±") and other.startswith("±"):
-        return f"{one.removesuffix('%')} / {other.removeprefix('±')}"
-    return f"{one or '–'} / {other or '–'}"
+    if first == second:
+        return first
+    if first.startswith("±") and second.startswith("±"):
+        return f"{first.removesuffix('%')} / {second.removeprefix('±')}"
+    return f"{first or '–'} / {second or '–'}"
 
 
-def _both(one: str, other: str) -> str:
+def _both(first: str, second: str) -> str:
     """``3,150 / 2,420 MB/s`` of two quantities; each keeps its unit where they differ."""
-    (number, _, unit), unit_of_other = one.partition(" "), other.partition(" ")[2]
-    return f"{number} / {other}" if unit == unit_of_other else f"{one} / {other}"
+    (number, _, unit), unit_of_other = first.partition(" "), second.partition(" ")[2]
+    return f"{number} / {second}" if unit == unit_of_other else f"{first} / {second}"
 
 
 def _rows(run: Run, found: Sequence[_Found]) -> tuple[Headline, ...]:

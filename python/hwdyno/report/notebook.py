@@ -50,7 +50,7 @@ def run_html(run: Run) -> str:
     if card.todo:
         lines = (f"<li>{escape(todo.says)}<br/><code>{escape(todo.command)}</code></li>" for todo in card.todo)
         parts.append(f"<ol>{''.join(lines)}</ol>")
-    parts.append(f"<div>{escape(card.rest)}: <code>hwdyno report {escape(run.id)}</code></div>")
+    parts.append(f"<div>{escape(card.counts)}: <code>hwdyno report {escape(run.id)}</code></div>")
     return "\n".join([*parts, run_svg(run)])
 
 

@@ -51,10 +51,10 @@ def ratios(base: str, sides: Sequence[Compared]) -> Picture | None:
     return replace(picture, marks=(mark, *picture.marks))
 
 
-def _tip(base: str, side: Compared, one: Change) -> tuple[tuple[str, str], ...]:
+def _tip(base: str, side: Compared, change: Change) -> tuple[tuple[str, str], ...]:
     return (
-        ("ratio", f"{ratio_text(one)} ({interval_text(one.ratio)})"),
-        ("verdict", verdict_words(side, one)),
+        ("ratio", f"{ratio_text(change)} ({interval_text(change.ratio)})"),
+        ("verdict", verdict_words(side, change)),
         ("sides", f"{side.name} / {base}"),
     )
 
@@ -70,7 +70,7 @@ def overlays(base: str, sides: Sequence[Compared]) -> list[Chart]:
     ordered = sorted(enumerate(first.experiments), key=lambda pair: urgent.get(pair[1].name, len(urgent)))
     for at, result in ordered:
         parts = [(base, result)]
-        parts += [(side.name, one) for side in with_runs if (one := _partner(side, result)) is not None]
+        parts += [(side.name, partner) for side in with_runs if (partner := _partner(side, result)) is not None]
         if len(parts) > 1:
             found += list(_charts(at, parts))
     return found

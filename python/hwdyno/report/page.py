@@ -181,9 +181,9 @@ def _score(card: Scorecard) -> list[dict[str, Any]]:
     return made
 
 
-def _headline(one: Headline, why: str) -> dict[str, Any]:
-    share = one.share.of_ceiling if one.share else 0.0
-    plain = {field.name: getattr(one, field.name) for field in fields(one)} | {"why": why}
+def _headline(headline: Headline, why: str) -> dict[str, Any]:
+    share = headline.share.of_ceiling if headline.share else 0.0
+    plain = {field.name: getattr(headline, field.name) for field in fields(headline)} | {"why": why}
     return {**plain, "width": f"{100 * min(1.0, max(0.0, share)):.1f}", "percent": figures.percent(share)}
 
 

@@ -176,14 +176,16 @@ def loaded_lines(group: list[ChartSeries], rows: PlotRows, x_scale: Scale, y_sca
         curve, across = series.curve, [row["x"] for row in rows if row["series"] == series.label]
         if curve is None or curve.model != LOADED_MODEL or not across:
             continue
-        rest, wait, top = (curve.parameters[name].value for name in ("R0", "A", "Xm"))
+        unloaded, wait, top = (curve.parameters[name].value for name in ("R0", "A", "Xm"))
         low, high = min(across), max(across)
         for step in range(STEPS_OF_LOADED + 1):
             x = low + (high - low) * step / STEPS_OF_LOADED
             rate = x * x_scale.divisor
             if rate >= top:
                 break  # The fitted maximum may be below a point of noisy repeats; the law has no latency there.
-            made.append({"series": series.label, "x": x, "y": (rest + wait * rate / (top - rate)) / y_scale.divisor})
+            made.append(
+                {"series": series.label, "x": x, "y": (unloaded + wait * rate / (top - rate)) / y_scale.divisor}
+            )
     return made
 
 

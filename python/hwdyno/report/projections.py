@@ -91,32 +91,37 @@ def _project_curve(run: Run, result: ExperimentResult, label: str, curve: Curve,
 
 def _per_request(points: Sequence[Measurement], values: Sequence[Value]) -> float | None:
     """What a request adds to the throughput, as the median of the points; none where requests were not counted."""
-    each = [value.value / point.rate.value for point, value in zip(points, values, strict=True) if point.rate]
-    return median(each) if each else None
+    amounts = [value.value / point.rate.value for point, value in zip(points, values, strict=True) if point.rate]
+    return median(amounts) if amounts else None
 
 
-def section(one: Projected) -> str:
+def section(projected: Projected) -> str:
     """What a reader sees of one curve."""
-    found, what = one.outlook, one.axis.words
-    measured = [float(one.experiment.points[at].parameters[one.curve.load]) for at in one.curve.points]  # type: ignore[arg-type]
-    head = f"{one.experiment.name} · {one.label}: measured {what} {format_load(min(measured))} to "
+    found, load_words = projected.outlook, projected.axis.words
+    curve, points = projected.curve, projected.experiment.points
+    measured = [float(points[at].parameters[curve.load]) for at in curve.points]  # type: ignore[arg-type]
+    head = f"{projected.experiment.name} · {projected.label}: measured {load_words} {format_load(min(measured))} to "
     lines = [head + format_load(max(measured))]
     if found.refused:
         lines.append(f"no projection: {found.refused}.")
-        rows = [(what, "throughput, bounds of any closed system")]
+        rows = [(load_words, "throughput, bounds of any closed system")]
         rows += [
-            (format_load(item.load), f"{_quantity(item.low, one)} to {_quantity(_cap_value(item.high, one), one)}")
+            (
+                format_load(item.load),
+                f"{_quantity(item.low, projected)} to {_quantity(_cap_value(item.high, projected), projected)}",
+            )
             for item in found.brackets
         ]
         lines += _indent_lines(columns(rows))
-        if one.command:
-            lines.append(f"measure: {one.command}")
+        if projected.command:
+            lines.append(f"measure: {projected.command}")
         return "\n".join(lines) + "\n"
-    whole = [(what, "throughput (95%)", "latency (95%)")]
+    whole = [(load_words, "throughput (95%)", "latency (95%)")]
     whole += [
-        (format_load(item.load), _range(item.throughput, one), _wait(item.latency_ns)) for item in found.projections
+        (format_load(item.load), _range(item.throughput, projected), _wait(item.latency_ns))
+        for item in found.projections
     ]
-    return "\n".join([*lines, *_indent_lines(columns(whole)), *_assumptions(one)]) + "\n"
+    return "\n".join([*lines, *_indent_lines(columns(whole)), *_assumptions(projected)]) + "\n"
 
 
 def _wait(latency: Interval | None) -> str:
@@ -129,42 +134,45 @@ def _indent_lines(text: str) -> list[str]:
     return [f"  {line}" for line in text.splitlines()]
 
 
-def _assumptions(one: Projected) -> list[str]:
+def _assumptions(projected: Projected) -> list[str]:
     """What the projection rests on, in words."""
-    found = one.outlook
+    found = projected.outlook
     check = "none, since the knee is not seen without the largest load."
     if found.predicted_share is not None:
         share = format_percent(found.predicted_share)
         check = f"the smaller loads predict the largest one's throughput at {share} of what was measured."
-    place = f" ({one.axis.words} {format_load(found.crossing.value)})" if found.crossing else ""
+    place = f" ({projected.axis.words} {format_load(found.crossing.value)})" if found.crossing else ""
     limit = "and no other shared limit is met: a switch, a server's memory, a licence."
-    if one.cap is not None:
-        limit = f"under {one.cap_label} ({_quantity(one.cap.value, one)}), and no other shared limit is met."
+    if projected.cap is not None:
+        cap = f"{projected.cap_label} ({_quantity(projected.cap.value, projected)})"
+        limit = f"under {cap}, and no other shared limit is met."
     return [f"check: {check}", f"assumed: the queue stays as it is past its knee{place}, {limit}"]
 
 
-def _quantity(value: float, one: Projected) -> str:
-    return format_quantity(value, one.curve.unit, find_rate_word(one.experiment))
+def _quantity(value: float, projected: Projected) -> str:
+    return format_quantity(value, projected.curve.unit, find_rate_word(projected.experiment))
 
 
-def _cap_value(value: float, one: Projected) -> float:
-    return value if one.cap is None else min(value, one.cap.value)
+def _cap_value(value: float, projected: Projected) -> float:
+    return value if projected.cap is None else min(value, projected.cap.value)
 
 
-def _range(interval: Interval, one: Projected) -> str:
+def _range(interval: Interval, projected: Projected) -> str:
     assert interval.low is not None and interval.high is not None
-    low, value, high = (_quantity(_cap_value(end, one), one) for end in (interval.low, interval.value, interval.high))
+    low, value, high = (
+        _quantity(_cap_value(end, projected), projected) for end in (interval.low, interval.value, interval.high)
+    )
     return f"{value} ({low} to {high})"
 
 
-def plain_projection(one: Projected) -> dict[str, Any]:
+def plain_projection(projected: Projected) -> dict[str, Any]:
     """One curve's projection as plain JSON values."""
     return {
-        "experiment": one.experiment.name,
-        "series": one.curve.series,
-        "load": one.curve.load,
-        "unit": one.curve.unit,
-        "ceiling": None if one.cap is None else {"value": one.cap.value, "label": one.cap_label},
-        **asdict(one.outlook),
-        "command": one.command,
+        "experiment": projected.experiment.name,
+        "series": projected.curve.series,
+        "load": projected.curve.load,
+        "unit": projected.curve.unit,
+        "ceiling": None if projected.cap is None else {"value": projected.cap.value, "label": projected.cap_label},
+        **asdict(projected.outlook),
+        "command": projected.command,
     }

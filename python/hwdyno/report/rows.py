@@ -149,9 +149,9 @@ def list_series(experiment: ExperimentResult) -> list[ChartSeries]:
     loose: dict[str, tuple[Parameters, list[int]]] = {}
     for at, point in enumerate(experiment.points):
         if at not in taken:
-            rest = {name: value for name, value in point.parameters.items() if name != experiment.load}
-            loose.setdefault(repr(rest), (rest, []))[1].append(at)
-    groups += [(rest, tuple(points), None) for rest, points in loose.values()]
+            others = {name: value for name, value in point.parameters.items() if name != experiment.load}
+            loose.setdefault(repr(others), (others, []))[1].append(at)
+    groups += [(others, tuple(points), None) for others, points in loose.values()]
     names = varying([parameters for parameters, _, _ in groups])
 
     def key(at: int) -> tuple[bool, float, str]:

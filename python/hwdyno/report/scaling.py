@@ -82,12 +82,12 @@ _HEADS = (
 )
 
 
-def _row(one: Scaled, step: ScalingStep) -> tuple[str, ...]:
+def _row(scaled: Scaled, step: ScalingStep) -> tuple[str, ...]:
     latency = step.latency_ns
     return (
         format_load(step.clients),
         str(step.nodes),
-        format_quantity(step.throughput.value, step.throughput.unit, find_rate_word(one.result)),
+        format_quantity(step.throughput.value, step.throughput.unit, find_rate_word(scaled.result)),
         format_percent(step.share_of_linear),
         NOTHING if step.fairness is None else f"{step.fairness:.3f}",
         NOTHING if latency is None else format_ns(latency.mean),
@@ -106,17 +106,17 @@ def notes(run: Run) -> list[str]:
     ]
 
 
-def _knee_words(one: Scaled) -> str:
-    curve = one.curve
+def _knee_words(scaled: Scaled) -> str:
+    curve = scaled.curve
     if curve.state == "knee" and curve.knee is not None:
         return f"Knee at {format_load(curve.knee.load)} clients."
     if curve.state == "saturated at the first point":
-        return f"Saturated from {format_load(curve.best.load if curve.best else one.steps[0].clients)} clients on."
-    return "No knee up to " + format_load(one.steps[-1].clients) + " clients."
+        return f"Saturated from {format_load(curve.best.load if curve.best else scaled.steps[0].clients)} clients on."
+    return "No knee up to " + format_load(scaled.steps[-1].clients) + " clients."
 
 
-def _limit_words(one: Scaled) -> str:
-    most = max(one.steps, key=lambda step: step.throughput.value)
+def _limit_words(scaled: Scaled) -> str:
+    most = max(scaled.steps, key=lambda step: step.throughput.value)
     return most.says if most.limit == NOT_KNOWN else f"Limit: {most.limit}. {most.says}"
 
 

@@ -53,7 +53,7 @@ class Scorecard:
     """What to do, ``MAX_TODO`` at most, what is about the machine before what is about this run."""
     lost: str
     """Why points that were planned are missing; empty where none is, or where the reason says it."""
-    rest: str
+    counts: str
     """How much the Run has in all: ``64 points, 14 findings``."""
 
 
@@ -61,7 +61,7 @@ def scorecard(run: Run) -> Scorecard:
     """The scorecard of a Run, no matter what it lacks."""
     rows, every = headlines(run)
     verdict, reason = verdict_on(run, every)
-    return Scorecard(machine_line(run), verdict, reason, rows, _todo(run), _explain_missing(run, reason), _rest(run))
+    return Scorecard(machine_line(run), verdict, reason, rows, _todo(run), _explain_missing(run, reason), _counts(run))
 
 
 def explain_run(run: Run) -> Run:
@@ -162,6 +162,6 @@ def _explain_missing(run: Run, reason: str) -> str:
     return "" if run.interrupted or measured >= planned or why in reason else why
 
 
-def _rest(run: Run) -> str:
+def _counts(run: Run) -> str:
     findings = [plural(len(run.findings), "finding")] if run.findings else []
     return ", ".join([tally_points(run), *findings])

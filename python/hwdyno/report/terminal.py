@@ -89,18 +89,18 @@ def print_run(
     else:
         for lost in textwrap.wrap(card.lost, console.width):
             console.print(Text(lost, style="yellow"))
-        console.print(Text(_rest_line(card.rest, printable(list(named)) or [run.id], console.width), style="dim"))
+        console.print(Text(_counts_line(card.counts, printable(list(named)) or [run.id], console.width), style="dim"))
     if reports:
         console.print()
     for path in reports:
         console.print(Text(f"report  {printable(str(path))}", overflow="fold"))
 
 
-def _rest_line(rest: str, named: Sequence[str], width: int) -> str:
+def _counts_line(counts: str, named: Sequence[str], width: int) -> str:
     """What else the Run has, and the command that shows it, as far as there is room."""
     again = as_called(f"hwdyno report {shlex.join(named)} --verbose")
-    texts = (f"{rest}: {again}", again, f"{rest}: add --verbose to see all of it")
-    return next((text for text in texts if len(text) <= width), _cut(rest, width))
+    texts = (f"{counts}: {again}", again, f"{counts}: add --verbose to see all of it")
+    return next((text for text in texts if len(text) <= width), _cut(counts, width))
 
 
 def _print_all(run: Run, console: Console) -> None:

@@ -140,12 +140,12 @@ def account_words(account: Account) -> str:
     return "; ".join(parts) or NOTHING_KNOWN
 
 
-def shift_words(one: Shift) -> str:
+def shift_words(shift: Shift) -> str:
     """A condition on both sides, in its unit."""
-    name = CONDITIONS[one.condition][0]
-    if one.condition.endswith("_c"):
-        return f"{name} {one.before:.0f} → {one.after:.0f} °C"
-    return f"{name} {format_percent(one.before)} → {format_percent(one.after)} of the CPU"
+    name = CONDITIONS[shift.condition][0]
+    if shift.condition.endswith("_c"):
+        return f"{name} {shift.before:.0f} → {shift.after:.0f} °C"
+    return f"{name} {format_percent(shift.before)} → {format_percent(shift.after)} of the CPU"
 
 
 def heading(history: History) -> str:
@@ -193,8 +193,8 @@ def changed_first(history: History) -> list[tuple[Metric, Trend]]:
 def plain_history(history: History, accounts: Sequence[Account], labels: Mapping[FigureKey, str]) -> dict[str, Any]:
     """The history as plain values for JSON."""
 
-    def value(one: Value | None) -> dict[str, float | None] | None:
-        return None if one is None else {"ratio": one.value, "low": one.low, "high": one.high}
+    def value(ratio: Value | None) -> dict[str, float | None] | None:
+        return None if ratio is None else {"ratio": ratio.value, "low": ratio.low, "high": ratio.high}
 
     return {
         "machine": history.machine,

@@ -32,14 +32,14 @@ class Typical:
 
     value: str
     """The value with its unit, that of the figure: ``3,500 MB/s``."""
-    what: str
+    hardware: str
     """What has it: ``PCIe 3.0 x4 NVMe``."""
     source: str
 
     @property
     def says(self) -> str:
         """A value and what has it: ``3,500 MB/s for PCIe 3.0 x4 NVMe``."""
-        return f"{self.value} for {self.what}"
+        return f"{self.value} for {self.hardware}"
 
 
 def find_typical(figure: str, machine: Machine, scale: Scale) -> Typical | None:

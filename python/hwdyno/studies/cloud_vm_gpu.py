@@ -61,10 +61,10 @@ def tables(run: Run) -> list[StudyTable]:
     return [StudyTable("GPU: arithmetic and memory against theory", heads, (*rows, (*theirs, formula)))]
 
 
-def _row(result: ExperimentResult, point: Measurement, what: str) -> tuple[str, ...]:
+def _row(result: ExperimentResult, point: Measurement, choice: str) -> tuple[str, ...]:
     value, unit = point.throughput.value, point.throughput.unit
-    title = _NAMES.get(what, f"memory, {what}")
-    bound = min(_bounds(result, point, what), key=lambda ceiling: ceiling.value, default=None)
+    title = _NAMES.get(choice, f"memory, {choice}")
+    bound = min(_bounds(result, point, choice), key=lambda ceiling: ceiling.value, default=None)
     if bound is None:
         return (title, _giga(value, unit), "unknown", NONE, NONE)
     share = format_percent(value / bound.value, precise=True)

@@ -33,8 +33,8 @@ def _points(run: Run) -> list[tuple[ExperimentResult, Measurement]]:
 
 
 def _samples(result: ExperimentResult) -> int:
-    files, each = result.fixed.get("files"), result.fixed.get("samples_per_file")
-    return int(files) * int(each) if isinstance(files, int) and isinstance(each, int) else 0
+    files, per_file = result.fixed.get("files"), result.fixed.get("samples_per_file")
+    return int(files) * int(per_file) if isinstance(files, int) and isinstance(per_file, int) else 0
 
 
 def _au(point: Measurement) -> float | None:

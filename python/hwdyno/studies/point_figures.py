@@ -77,11 +77,11 @@ def samples(point: Measurement) -> tuple[str, str, str]:
     long_s, average = sample_s(point), mb_s(point.throughput.value)
     if long_s is None or point.samples is None:
         return NONE, average, NONE
-    each = round(long_s / point.samples.interval_s)
+    length = round(long_s / point.samples.interval_s)
     repeats = _split_values(point.samples.values, max(1, point.repeats))
-    if min(map(len, repeats)) + 1 < each:
+    if min(map(len, repeats)) + 1 < length:
         return NONE, average, NONE
-    means = [mean(part) for repeat in repeats for part in _split_values(repeat, max(1, len(repeat) // each))]
+    means = [mean(part) for repeat in repeats for part in _split_values(repeat, max(1, len(repeat) // length))]
     return (mb_s(min(means)), average, mb_s(max(means))) if len(means) > 1 else (NONE, average, NONE)
 
 
@@ -132,10 +132,10 @@ def busy(result: ExperimentResult, point: Measurement) -> float | None:
     return (point.cpu_user_s + point.cpu_system_s) / point.elapsed_s / number(whole(result, point), "numjobs")
 
 
-def same(one: Value, other: Value) -> bool | None:
+def same(first: Value, second: Value) -> bool | None:
     """Whether two throughputs are within ``SAME`` of each other; none if their intervals are too wide to tell."""
-    if abs(one.value / other.value - 1) <= SAME:
+    if abs(first.value / second.value - 1) <= SAME:
         return True
-    if one.low is None or one.high is None or other.low is None or other.high is None:
+    if first.low is None or first.high is None or second.low is None or second.high is None:
         return False
-    return None if one.low <= other.high and other.low <= one.high else False
+    return None if first.low <= second.high and second.low <= first.high else False

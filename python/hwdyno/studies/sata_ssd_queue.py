@@ -134,7 +134,9 @@ def _measured_rows(run: Run) -> list[tuple[str, str, str, str]]:
         most = _most_iops(run, rw)
         if most is not None:
             rows.append((name, f"{rw}, 4 KiB", f"{format_count(most)} IOPS", mb_s(most * 4096)))
-        rated = next((one for result in (mix, depth) if result and (one := tightest(result, metric, "rated"))), None)
+        rated = next(
+            (ceiling for result in (mix, depth) if result and (ceiling := tightest(result, metric, "rated"))), None
+        )
         if rated is not None:
             text = f"{format_count(rated.value)} IOPS"
             rows.append((f"this drive, rated ({rated.label})", f"{rw}, 4 KiB", text, mb_s(rated.value * 4096)))

@@ -204,17 +204,17 @@ def observations(run: Run) -> list[str]:
 def _verdict(run: Run) -> str:
     test = name_test(run)
     rounds, window = find_window(run)
-    what = TRACKED[test][1]
+    tracked = TRACKED[test][1]
     if window is None:
-        return f"Not steady: {len(rounds)} rounds of the {what} are fewer than the window of 5."
+        return f"Not steady: {len(rounds)} rounds of the {tracked} are fewer than the window of 5."
     figures = (
         f"range {window.spread:.1%} of at most {SNIA_RANGE:.0%}, "
         f"line {abs(window.moves):.1%} of at most {SNIA_SLOPE:.0%}"
     )
     if window.steady:
         counted = f"rounds {window.first} to {window.last} count"
-        return f"Steady state reached in round {window.last} ({counted}): {what}, {figures}."
-    return f"Not steady after {window.last} rounds: {what}, {figures}; the figures are of the last 5."
+        return f"Steady state reached in round {window.last} ({counted}): {tracked}, {figures}."
+    return f"Not steady after {window.last} rounds: {tracked}, {figures}; the figures are of the last 5."
 
 
 def _describe_cuts(run: Run) -> list[str]:

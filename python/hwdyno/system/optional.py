@@ -15,10 +15,10 @@ EXTRAS = {
 """The library that an extra of ``pyproject.toml`` installs, by the extra's name."""
 
 
-def missing(extra: str, what: str, instead: str = "", library: str = "") -> UserError:
+def missing(extra: str, feature: str, instead: str = "", library: str = "") -> UserError:
     """The error of a command whose library is not installed: what needs it, how to install it, what works without.
 
     ``library`` is named where an extra installs several.
     """
-    says = f'{what} needs {library or EXTRAS[extra]}: pip install "hwdyno[{extra}]"'
+    says = f'{feature} needs {library or EXTRAS[extra]}: pip install "hwdyno[{extra}]"'
     return UserError(f"{says}; {instead}" if instead else says)

@@ -88,9 +88,9 @@ def end_orphans() -> None:
     for entry in Path("/proc").iterdir() if namespace else ():
         with contextlib.suppress(OSError, ValueError):  # Another user's, or ended meanwhile.
             pid = int(entry.name)
-            _, found, rest = (b"\0" + (entry / "environ").read_bytes()).partition(wanted)
+            _, found, tail = (b"\0" + (entry / "environ").read_bytes()).partition(wanted)
             if found and pid != os.getpid():
-                of, parent, started = rest.partition(b"\0")[0].decode().split(".")
+                of, parent, started = tail.partition(b"\0")[0].decode().split(".")
                 is_alive = read_stat(int(parent))[_STARTED : _STARTED + 1] == [started]
                 if of == namespace and not is_alive:
                     os.kill(pid, signal.SIGKILL)

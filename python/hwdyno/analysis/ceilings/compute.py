@@ -125,8 +125,8 @@ def _units(details: Mapping[str, Any]) -> float:
 
 
 def _peak(unit: str, cores: int, clock_hz: float, wide: float, pipes: float, isa: str, precision: str) -> Ceiling:
-    each = wide * pipes
-    value = cores * clock_hz * each
+    per_cycle = wide * pipes
+    value = cores * clock_hz * per_cycle
     word = unit.partition("/")[0]
     how = (
         f"1 tile unit, {format_count(wide)} {word} in {TILE_CYCLES} cycles"
@@ -134,7 +134,7 @@ def _peak(unit: str, cores: int, clock_hz: float, wide: float, pipes: float, isa
         else f"{pipes:.0f} {field_name(isa)} unit{'s' if pipes > 1 else ''} x {wide:.0f} {word} per instruction"
     )
     formula = (
-        f"{cores} core{'s' if cores > 1 else ''} x {clock_hz / 1e9:.2f} GHz x {each:.0f} {word} per cycle "
+        f"{cores} core{'s' if cores > 1 else ''} x {clock_hz / 1e9:.2f} GHz x {per_cycle:.0f} {word} per cycle "
         f"({how}) = {format_value(value, unit)}"
     )
     source = "instruction sets by feature bits, units by timing, clock by a dependent chain"

@@ -56,13 +56,13 @@ def _unit(text: str) -> tuple[float, str | None]:
     match = _UNIT.fullmatch(text)
     if match is None:
         return 0.0, None
-    prefix, binary, iops, what = match.groups()
+    prefix, binary, iops, unit = match.groups()
     factor = (1024.0 if binary else 1000.0) ** _POWERS[prefix]
-    if iops or what in {"operations", "ops"}:
+    if iops or unit in {"operations", "ops"}:
         return factor, "operations/s"
-    if what in {"bit", "b"}:
+    if unit in {"bit", "b"}:
         return factor / 8, "bytes/s"
-    return factor, {"FLOP": "FLOP/s", "OP": "IOP/s", "IOP": "IOP/s"}.get(what, "bytes/s")
+    return factor, {"FLOP": "FLOP/s", "OP": "IOP/s", "IOP": "IOP/s"}.get(unit, "bytes/s")
 
 
 def _metric(direction: str, unit: str) -> str | None:

@@ -109,8 +109,8 @@ def applies(metric: str, parameters: Mapping[str, Any]) -> bool:
         if engine == "tensor":
             return "n" in parameters and _TENSOR_COLUMN.get(str(given), given) == precision
         return given == precision and (INTENSITY in parameters or "array" not in parameters)
-    each = find_per_element(parameters)
-    arrays = _READ_AND_WRITTEN if INTENSITY in parameters else each.arrays if each else 0
+    per_element = find_per_element(parameters)
+    arrays = _READ_AND_WRITTEN if INTENSITY in parameters else per_element.arrays if per_element else 0
     beyond = BEYOND_CACHE * float(metric.removeprefix(MEMORY))
     return arrays * number_at(parameters, "array") >= max(beyond, 1)
 
@@ -141,9 +141,9 @@ def _peaks(gpu: CudaDevice) -> Iterator[Ceiling]:
         operations = amount * (2 if is_vector else 1)
         value = gpu.multiprocessors * operations * clock_hz
         unit = "IOP/s" if column == "tensor_int8" else "FLOP/s"
-        each = f"{amount:g} FMA × 2" if is_vector else f"{amount:g} operations"
+        amount_text = f"{amount:g} FMA × 2" if is_vector else f"{amount:g} operations"
         formula = (
-            f"{plural(gpu.multiprocessors, 'multiprocessor')} × {each} per clock × "
+            f"{plural(gpu.multiprocessors, 'multiprocessor')} × {amount_text} per clock × "
             f"{format_value(clock_hz, 'Hz')} = {format_value(value, unit)}"
         )
         precision = _VECTOR.get(column, column.removeprefix("tensor_"))

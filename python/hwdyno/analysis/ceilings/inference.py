@@ -29,15 +29,18 @@ def of_file(run: Run, result: ExperimentResult) -> Iterable[Ceiling]:
 
 def of_memory(run: Run, result: ExperimentResult) -> Iterable[Ceiling]:
     """Tokens a second by threads: read bandwidth over the weights and the KV cache that one token reads."""
-    each = next((as_number(point.details.get("bytes_per_token")) for point in result.points), None)
-    for threads, value in sorted(bandwidths(run).items()) if each else ():
-        assert each
+    token_bytes = next((as_number(point.details.get("bytes_per_token")) for point in result.points), None)
+    for threads, value in sorted(bandwidths(run).items()) if token_bytes else ():
+        assert token_bytes
         formula = (
-            f"{format_bytes_s(value)} of reads with {threads} thread{'s' if threads > 1 else ''} / {format_size(each)} "
-            f"of weights and KV cache a token = {format_value(value / each, 'tokens/s')}"
+            f"{format_bytes_s(value)} of reads with {threads} thread{'s' if threads > 1 else ''} / "
+            f"{format_size(token_bytes)} of weights and KV cache a token = "
+            f"{format_value(value / token_bytes, 'tokens/s')}"
         )
         source = "read bandwidth measured in turn with the decoding"
-        yield Ceiling(f"{TOKENS}{threads}", "reference", value / each, "operations/s", formula, source, "memory reads")
+        yield Ceiling(
+            f"{TOKENS}{threads}", "reference", value / token_bytes, "operations/s", formula, source, "memory reads"
+        )
 
 
 def of_served(run: Run, result: ExperimentResult) -> Iterable[Ceiling]:
@@ -49,14 +52,14 @@ def of_served(run: Run, result: ExperimentResult) -> Iterable[Ceiling]:
     known = bandwidths(run)
     for point in result.points:
         given = {**result.fixed, **point.parameters}
-        each, tokens = (as_number(point.details.get(name)) for name in ("bytes_per_token", "output_tokens_mean"))
+        token_bytes, tokens = (as_number(point.details.get(name)) for name in ("bytes_per_token", "output_tokens_mean"))
         threads = int(number_at(given, "threads") or 1)
-        if not each or not tokens or tokens <= 1 or threads not in known:
+        if not token_bytes or not tokens or tokens <= 1 or threads not in known:
             continue
-        rate = known[threads] / each
+        rate = known[threads] / token_bytes
         formula = (
-            f"{format_bytes_s(known[threads])} of reads with {plural(threads, 'thread')} / {format_size(each)} of "
-            f"weights and KV cache a token = {format_value(rate, 'tokens/s')}; / {tokens - 1:.3g} tokens a request "
+            f"{format_bytes_s(known[threads])} of reads with {plural(threads, 'thread')} / {format_size(token_bytes)} "
+            f"of weights and KV cache a token = {format_value(rate, 'tokens/s')}; / {tokens - 1:.3g} tokens a request "
             f"after its first = {format_value(rate / (tokens - 1), 'requests/s')}"
         )
         metric = f"{SERVED_BY_MEMORY}{result.load}/{number_at(given, result.load) or 0:g}"

@@ -132,9 +132,9 @@ def _parse_pcie(words: str, text: str, most: bool) -> Rate | None:
     if generation not in PCIE_GT_S or not 1 <= lanes <= 32:
         if most:
             return None
-        what = "lanes" if generation in PCIE_GT_S else "generation"
+        missing = "lanes" if generation in PCIE_GT_S else "generation"
         raise UserError(
-            f"the link '{text}' has no {what}; write 'PCIe {generation or 4} x4' or 'PCIe {generation or 4} x16'"
+            f"the link '{text}' has no {missing}; write 'PCIe {generation or 4} x4' or 'PCIe {generation or 4} x16'"
         )
     return pcie(generation, lanes)
 
@@ -193,10 +193,10 @@ def _parse_ethernet(words: str, text: str, most: bool) -> Rate | None:
     return _line(bits * count, f"{count} × " if count > 1 else "", bits)
 
 
-def _line(bits: float, many: str, each: float) -> Rate:
+def _line(bits: float, times: str, link_bits: float) -> Rate:
     bytes_s = bits / 8 * JUMBO_PAYLOAD / JUMBO_WIRE
     framed = f"{JUMBO_PAYLOAD} B of payload in {JUMBO_WIRE} B on the wire"
-    formula = f"{many}{each / 1e9:g} Gbit/s / 8 × {framed} = {format_bytes_s(bytes_s)}"
+    formula = f"{times}{link_bits / 1e9:g} Gbit/s / 8 × {framed} = {format_bytes_s(bytes_s)}"
     return Rate(
         bytes_s,
         formula,

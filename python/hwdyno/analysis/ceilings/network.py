@@ -63,8 +63,8 @@ def _wire_key(parameters: Mapping[str, Any]) -> str:
 def count_fragments(payload_bytes: float, mtu_bytes: float) -> int:
     """Packets that a datagram of IPv4 goes in: all parts but the last hold a multiple of 8 B (RFC 791, 3.2)."""
     room = max(8.0, mtu_bytes - IP_BYTES)
-    rest = payload_bytes + DATAGRAM_BYTES - room
-    return 1 + max(0, math.ceil(rest / (room // 8 * 8)))
+    remaining = payload_bytes + DATAGRAM_BYTES - room
+    return 1 + max(0, math.ceil(remaining / (room // 8 * 8)))
 
 
 def _copies_key(parameters: Mapping[str, Any]) -> str:

@@ -276,7 +276,7 @@ def _read_off(plain: Curve, series: Series, knee: Knee, usl: Scalability | None)
 def _parameters(plain: Curve, series: Series, knee: Knee, usl: Scalability | None) -> dict[str, Value]:
     """The model's numbers under the names of its formula."""
     scale = series.operation
-    one = knee.one * scale
+    r1 = knee.r1 * scale
     wide, lost = knee.crossing, lost_share(series, knee)
     found = {"Xm": replace(_as_value(knee.ceiling, plain.unit), value=knee.top), "p": _as_value(knee.p, "1")}
     if knee.fall > 0:
@@ -290,12 +290,12 @@ def _parameters(plain: Curve, series: Series, knee: Knee, usl: Scalability | Non
         # X = bs / (t0 + bs / B): half of B is reached at n1/2 = t0 B where p is 1.
         half = knee.load_for(0.5) / wide.value
         found["B"] = found.pop("Xm")
-        found["t0"] = _as_value(Interval(knee.one), "s")
+        found["t0"] = _as_value(Interval(knee.r1), "s")
         found["n1/2"] = _as_value(
             Interval(wide.value * half, wide.low and wide.low * half, wide.high and wide.high * half), "B"
         )
     elif series.axis.role != "delay":
-        found["R1"] = _as_value(Interval(one), "s")
+        found["R1"] = _as_value(Interval(r1), "s")
         found["N*"] = _as_value(wide, "1")
     if usl is not None:
         found["c"] = _as_value(usl.c, plain.unit)

@@ -61,9 +61,9 @@ def _model(theta: Array, n: Array, requests: bool) -> tuple[Array, Array]:
     stretch: Array | float = 1.0
     log_a = p * crossing
     if requests:
-        rest = -np.expm1(-log_a)
-        stretch = 1 / rest
-        log_a = log_a + np.log(rest)
+        complement = -np.expm1(-log_a)
+        stretch = 1 / complement
+        log_a = log_a + np.log(complement)
     z = log_a - p * n
     soft, slope = np.logaddexp(0.0, z) / p, _logistic(z)
     y = SHARPNESS * (n - fall_load)
@@ -185,9 +185,9 @@ def fit_knee(
 
     n, x = np.log(np.asarray(loads, float)), np.log(np.asarray(throughputs, float))
     error = math.sqrt(math.fsum(e * e for e in errors) / len(errors)) if errors else 0.0
-    each = np.asarray(errors, float) if errors else np.zeros_like(n)
+    point_errors = np.asarray(errors, float) if errors else np.zeros_like(n)
     top = math.log(level.high) if level is not None and level.high is not None else math.inf
-    points = _Points(n, x, error, each, requests, top)
+    points = _Points(n, x, error, point_errors, requests, top)
     plain, falls = _fits(points, np.ones_like(n))
     odd = _find_odd(plain, falls)
     if odd is not None:
@@ -300,7 +300,7 @@ def _find_knee(plain: _Fit, falls: list[_Fit], odd: Odd | None) -> Knee:
         p=interval_of_log(float(theta[2]), half[2]),
         gain=interval_of_log(top - float(chosen.at(n[:1])[0][0]), half[3]),
         top=math.exp(theta[0]),
-        one=math.exp(theta[1] - theta[0]),
+        r1=math.exp(theta[1] - theta[0]),
         requests=plain.points.requests,
         fall=float(theta[3]) if chosen.free == 5 else 0.0,
         fall_load=math.exp(theta[4]) if chosen.free == 5 else math.inf,
@@ -339,8 +339,8 @@ def _weight(plain: _Fit, falling: _Fit | None) -> float:
         return 0.0  # It only bends the rise.
     count = int(plain.used.sum())
 
-    def criterion(one: _Fit) -> float:
-        k = one.free + 1
-        return one.squares / noise**2 + 2 * k + 2 * k * (k + 1) / max(1, count - k - 1)
+    def criterion(fit: _Fit) -> float:
+        k = fit.free + 1
+        return fit.squares / noise**2 + 2 * k + 2 * k * (k + 1) / max(1, count - k - 1)
 
     return 1 / (1 + math.exp(min(700.0, max(-700.0, (criterion(falling) - criterion(plain)) / 2))))

@@ -40,7 +40,7 @@ class Knee:
     p: Interval
     top: float
     """Xm: the ceiling, or what it would be without the fall."""
-    one: float
+    r1: float
     """R1, in loads per unit of throughput."""
     gain: Interval
     """The ceiling over the throughput at the least load."""
@@ -68,7 +68,7 @@ class Knee:
 
     def at(self, load: float) -> float:
         """Throughput at a load."""
-        p, wide = self.p.value, self.one * self.top
+        p, wide = self.p.value, self.r1 * self.top
         return knee_at(load, self.top, wide, p, self.requests, self.fall, self.fall_load, self.width)
 
     def with_best(self, best: float) -> Knee:
@@ -81,8 +81,10 @@ class Knee:
             return self
         higher, lower = max(1.0, best / value), min(1.0, best / value)
 
-        def scale_interval(one: Interval) -> Interval:
-            return Interval(one.value * higher, one.low and one.low * lower, one.high and one.high * higher)
+        def scale_interval(interval: Interval) -> Interval:
+            return Interval(
+                interval.value * higher, interval.low and interval.low * lower, interval.high and interval.high * higher
+            )
 
         return replace(self, ceiling=scale_interval(self.ceiling), crossing=scale_interval(self.crossing))
 

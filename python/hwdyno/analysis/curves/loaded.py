@@ -82,11 +82,11 @@ def _fit_model(points: Sequence[tuple[float, float]], peak: float) -> tuple[floa
         determinant = ones * squares - us * us
         if determinant <= 0:
             continue
-        rest, wait = (value * squares - both * us) / determinant, (ones * both - us * value) / determinant
-        if rest <= 0 or wait < 0:
+        unloaded, wait = (value * squares - both * us) / determinant, (ones * both - us * value) / determinant
+        if unloaded <= 0 or wait < 0:
             continue
-        error = sum(((rest + wait * u) / ns - 1) ** 2 for u, ns in terms)
-        best = min(best, (error, top, rest, wait))
+        error = sum(((unloaded + wait * u) / ns - 1) ** 2 for u, ns in terms)
+        best = min(best, (error, top, unloaded, wait))
     return best[1:]
 
 

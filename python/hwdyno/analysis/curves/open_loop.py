@@ -225,8 +225,8 @@ def _spread_off(
     known = [at for at, spread in enumerate(spreads) if spread is not None and spread is not least]
     # All waits over those that wait: v / (m (1 - r)), in service times.
     mean = v * wait
-    each = v / (m * (1 - shares))
-    of_waits = mean * (2 * each - mean)
+    mean_if_waiting = v / (m * (1 - shares))
+    of_waits = mean * (2 * mean_if_waiting - mean)
     first = spreads.index(least)
     served = least.squared * (1 + mean[:, first : first + 1]) ** 2 - of_waits[:, first : first + 1]
     expected = (np.maximum(served, 0.0) + of_waits) / (1 + mean) ** 2

@@ -73,9 +73,9 @@ class Series:
         """The amounts of the points, in the order of their loads."""
         return [value.value for value in self.values]
 
-    def noise(self, one: int, other: int) -> float:
+    def noise(self, first: int, second: int) -> float:
         """The noise of the ratio of two points (95%), a share; 0 where it is unknown."""
-        return t_quantile(30) * math.hypot(self.errors[one], self.errors[other]) if self.errors else 0.0
+        return t_quantile(30) * math.hypot(self.errors[first], self.errors[second]) if self.errors else 0.0
 
     def point(self, load: float, amount: float | None = None, note: str = "") -> OperatingPoint:
         """The place at a load: measured, or read between the points (straight lines in log-log)."""

@@ -32,31 +32,31 @@ class Configuration:
         return self.experiment.partition("@")[0]
 
 
-def fits(figure: HeadlineFigure, one: Configuration) -> bool:
+def fits(figure: HeadlineFigure, configuration: Configuration) -> bool:
     """Whether a figure can be of a point."""
-    if one.parameters.get(BACKGROUND.name, ALONE) != ALONE:
+    if configuration.parameters.get(BACKGROUND.name, ALONE) != ALONE:
         return False  # What is left beside a load is no figure of the resource.
-    if figure.kernels and one.kernel not in figure.kernels:
+    if figure.kernels and configuration.kernel not in figure.kernels:
         return False
     # A pattern of files goes through the page cache: it does not measure the device.
-    axes = [axis for axis in splits(one.axes) if axis.name in one.parameters]
-    if figure.pattern and list_traits(axes, one.parameters) & ACCESSES != set(figure.pattern):
+    axes = [axis for axis in splits(configuration.axes) if axis.name in configuration.parameters]
+    if figure.pattern and list_traits(axes, configuration.parameters) & ACCESSES != set(figure.pattern):
         return False
-    return one.name not in figure.not_in and figure.where.items() <= one.parameters.items()
+    return configuration.name not in figure.not_in and figure.where.items() <= configuration.parameters.items()
 
 
-def distance(figure: HeadlineFigure, one: Configuration, processors: int) -> tuple[bool, float, float]:
+def distance(figure: HeadlineFigure, configuration: Configuration, processors: int) -> tuple[bool, float, float]:
     """How far a point is from the one that a figure means: the least is quoted."""
-    most = as_number(one.parameters.get(figure.most)) or 0.0
+    most = as_number(configuration.parameters.get(figure.most)) or 0.0
     # Of more threads than processors some wait, and measure the scheduler.
     most = processors / most if figure.most == "threads" and 0 < processors < most else most
-    apart = sum(_apart(one.parameters.get(name), wanted) for name, wanted in figure.prefer.items())
-    return one.name not in figure.experiments, -most, apart
+    apart = sum(_apart(configuration.parameters.get(name), wanted) for name, wanted in figure.prefer.items())
+    return configuration.name not in figure.experiments, -most, apart
 
 
 def _apart(value: object, wanted: object) -> float:
     """How far a parameter is from the one that is meant: in doublings where both are numbers."""
-    one, other = as_number(value), as_number(wanted)
-    if isinstance(value, bool) or not one or not other:
+    number, target = as_number(value), as_number(wanted)
+    if isinstance(value, bool) or not number or not target:
         return 0.0 if value == wanted else 1e3
-    return abs(math.log2(one / other))
+    return abs(math.log2(number / target))

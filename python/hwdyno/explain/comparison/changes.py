@@ -69,7 +69,7 @@ def changes_in(matching: Matching) -> list[Change]:
     found: list[Change] = []
     for name, pairs in matching.pairs.items():
         spread = _spread(pairs)
-        known = [(pair, one) for pair in pairs if (one := _difference(pair.old, pair.new)) is not None]
+        known = [(pair, difference) for pair in pairs if (difference := _difference(pair.old, pair.new)) is not None]
         found += [_change_of_point(pair, difference, spread) for pair, difference in known]
         measured = [difference for pair, difference in known if difference.repeats and not pair.doubt]
         if len(measured) > 1:

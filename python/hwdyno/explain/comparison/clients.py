@@ -40,8 +40,8 @@ def over_clients(runs: Sequence[Run]) -> Run | None:
     for run in runs:
         for result, point, facts in points_with_facts(run):
             clients = _clients(run, point, facts)
-            rest = {name: value for name, value in facts.items() if name not in {CLIENTS.name, _FOREIGN}}
-            alike = found.setdefault(json.dumps([result.kernel, rest], sort_keys=True, default=str), _Alike())
+            others = {name: value for name, value in facts.items() if name not in {CLIENTS.name, _FOREIGN}}
+            alike = found.setdefault(json.dumps([result.kernel, others], sort_keys=True, default=str), _Alike())
             alike.points.setdefault(clients, point)
             if clients > alike.most:
                 alike.most, alike.result, alike.run = clients, result, run

@@ -78,14 +78,14 @@ def _tool(run: Run) -> str:
 def _of_machines(before: Machine, after: Machine) -> Iterator[Difference]:
     old, new = (dict(_flat(survey_from_machine(machine), "")) for machine in (before, after))
     for path in dict.fromkeys((*old, *new)):
-        one, other = old.get(path), new.get(path)
-        if _PASSING.fullmatch(path) or _same(one, other):
+        old_value, new_value = old.get(path), new.get(path)
+        if _PASSING.fullmatch(path) or _same(old_value, new_value):
             continue
-        if one is None or other is None:
+        if old_value is None or new_value is None:
             if not _ABSENT.fullmatch(path) or _is_unknown(path, before, after) or not (old and new):
                 continue
-            one, other = (NOT_SET if value is None else value for value in (one, other))
-        yield Difference(path, one, other, _IDENTITY.fullmatch(path) is not None)
+            old_value, new_value = (NOT_SET if value is None else value for value in (old_value, new_value))
+        yield Difference(path, old_value, new_value, _IDENTITY.fullmatch(path) is not None)
 
 
 def _is_unknown(path: str, *machines: Machine) -> bool:
@@ -109,10 +109,10 @@ def _flat(value: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, list) and isinstance(other, list):
-        return sorted(map(str, one)) == sorted(map(str, other))
-    if isinstance(one, int | float) and isinstance(other, int | float):
-        far, most = float(abs(one - other)), max(abs(one), abs(other))
+def _same(first: Any, second: Any) -> bool:
+    if isinstance(first, list) and isinstance(second, list):
+        return sorted(map(str, first)) == sorted(map(str, second))
+    if isinstance(first, int | float) and isinstance(second, int | float):
+        far, most = float(abs(first - second)), max(abs(first), abs(second))
         return far <= _TOLERANCE * most if most > _AMOUNT else far == 0
-    return bool(one == other)
+    return bool(first == second)

@@ -48,7 +48,7 @@ class Unlike:
     """One parameter, or the unit or the axis, in which two results differ, so that no ratio of them means anything."""
 
     experiment: str
-    what: str
+    fact: str
     before: Scalar
     after: Scalar
     axis: Axis = _NO_AXIS
@@ -79,11 +79,13 @@ def match_points(before: Run, after: Run) -> Matching:
         pairs |= _across(old, new, pairs)
     found: dict[str, list[PointPair]] = {}
     for at in sorted(pairs):
-        one, other = old[pairs[at]], new[at]
-        points = _one_unit(one.point, other.point)
+        old_point, new_point = old[pairs[at]], new[at]
+        points = _one_unit(old_point.point, new_point.point)
         if points is not None:
-            pair = PointPair(one.result, points[0], other.result, points[1], one.doubt or other.doubt)
-            found.setdefault(other.result.name, []).append(pair)
+            pair = PointPair(
+                old_point.result, points[0], new_point.result, points[1], old_point.doubt or new_point.doubt
+            )
+            found.setdefault(new_point.result.name, []).append(pair)
     return Matching(found, tuple(_unlike(old, new, found)), tuple(_alone(old, new, found)))
 
 
@@ -173,11 +175,11 @@ def _across(old: Sequence[_Point], new: Sequence[_Point], taken: Mapping[int, in
     return {at: some[0] for at, some in can_be.items() if len(some) == 1 and times[some[0]] == 1}
 
 
-def _find_differences(one: _Point, other: _Point) -> list[str]:
+def _find_differences(first: _Point, second: _Point) -> list[str]:
     """The names by which two tools' points are different tests."""
-    if one.result.resource != other.result.resource or _one_unit(one.point, other.point) is None:
+    if first.result.resource != second.result.resource or _one_unit(first.point, second.point) is None:
         return [UNIT]
-    left, right = _shared_facts(one), _shared_facts(other)
+    left, right = _shared_facts(first), _shared_facts(second)
     return [
         name
         for name in _ACROSS
@@ -186,9 +188,9 @@ def _find_differences(one: _Point, other: _Point) -> list[str]:
     ]
 
 
-def _shared_facts(one: _Point) -> Parameters:
-    facts: Parameters = {name: value for name, value in one.facts.items() if name in _ACROSS and value is not None}
-    if workers := one.facts.get("threads") or one.facts.get("streams"):
+def _shared_facts(point: _Point) -> Parameters:
+    facts: Parameters = {name: value for name, value in point.facts.items() if name in _ACROSS and value is not None}
+    if workers := point.facts.get("threads") or point.facts.get("streams"):
         facts[WORKERS] = workers
     return facts
 
@@ -233,19 +235,21 @@ def _unlike(old: Sequence[_Point], new: Sequence[_Point], found: Mapping[str, Se
             yield from min((list(_what_parts(a, b)) for a, b in tried), key=len)
 
 
-def _what_parts(one: _Point, other: _Point) -> Iterator[Unlike]:
-    name = other.result.name
-    if one.result.load != other.result.load and one.result.kernel == other.result.kernel:
-        yield Unlike(name, LOAD, one.result.load, other.result.load)
-    if _one_unit(one.point, other.point) is None:
-        yield Unlike(name, UNIT, one.point.throughput.unit, other.point.throughput.unit)
-    same_kernel = one.result.kernel == other.result.kernel
-    left, right = (one.facts, other.facts) if same_kernel else (_shared_facts(one), _shared_facts(other))
+def _what_parts(first: _Point, second: _Point) -> Iterator[Unlike]:
+    name = second.result.name
+    if first.result.load != second.result.load and first.result.kernel == second.result.kernel:
+        yield Unlike(name, LOAD, first.result.load, second.result.load)
+    if _one_unit(first.point, second.point) is None:
+        yield Unlike(name, UNIT, first.point.throughput.unit, second.point.throughput.unit)
+    same_kernel = first.result.kernel == second.result.kernel
+    left, right = (first.facts, second.facts) if same_kernel else (_shared_facts(first), _shared_facts(second))
     for fact in dict.fromkeys((*left, *right)):
         before, after = left.get(fact), right.get(fact)
         stated = before is not None and after is not None
         if before != after and (stated or same_kernel or fact in _STATED):
-            yield Unlike(name, fact, before, after, other.result.axis(fact) if fact in right else one.result.axis(fact))
+            yield Unlike(
+                name, fact, before, after, second.result.axis(fact) if fact in right else first.result.axis(fact)
+            )
 
 
 def _alone(

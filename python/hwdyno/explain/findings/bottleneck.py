@@ -31,12 +31,12 @@ def client_bound(case: Case) -> Verdict | None:
         return None
     point, resource = case.point, case.resource
     spent = (point.cpu_user_s or 0) + (point.cpu_system_s or 0)
-    each = f" ({format_ns(spent / point.operations * 1e9)} per operation)" if point.operations else ""
+    cost = f" ({format_ns(spent / point.operations * 1e9)} per operation)" if point.operations else ""
     cached = resource.page_cache and not case.direct
     return Verdict(
         "info" if cached else "warning",
         f"Client-bound ({case.label}): the measuring threads used {percent(share)} of their "
-        f"{'core' if case.jobs == 1 else 'cores'}{each}. This is what the CPU can issue, not the device's limit.",
+        f"{'core' if case.jobs == 1 else 'cores'}{cost}. This is what the CPU can issue, not the device's limit.",
         {"cpu_share": share, "limit": BUSY, "jobs": case.jobs},
         f"Repeat from another machine: {case.command()}"
         if not resource.workers

@@ -116,8 +116,8 @@ class Typed:
 
     def with_options(self, options: Mapping[str, str | None]) -> Typed:
         """The command with these options, in place of those of the same name."""
-        rest = self.without(set(options))
-        return replace(rest, options=(*rest.options, *options.items()))
+        remaining = self.without(set(options))
+        return replace(remaining, options=(*remaining.options, *options.items()))
 
     @property
     def line(self) -> str:
@@ -203,9 +203,9 @@ def make_command(run: Run, result: ExperimentResult, parameters: Mapping[str, Sc
 def _samples(run: Run, result: ExperimentResult) -> str:
     """How many samples a generated data set had; empty for a user's own data."""
     counts = [result.fixed.get(name) for name in ("files", "samples_per_file")]
-    files, each = (count if isinstance(count, int) else 0 for count in counts)
+    files, per_file = (count if isinstance(count, int) else 0 for count in counts)
     is_ours = find_place(run, result) != str(result.fixed.get("path") or "")
-    return str(files * each) if is_ours and files * each else ""
+    return str(files * per_file) if is_ours and files * per_file else ""
 
 
 def add_launcher(run: Run, command: str, clients: Scalar = None) -> str:
@@ -218,9 +218,9 @@ def add_launcher(run: Run, command: str, clients: Scalar = None) -> str:
         return f"mpirun -n {ranks} {command}"
     if launcher == "slurm":
         nodes = len({node_name(machine.hostname or "") for machine in run.machines})
-        each = -(-len(run.machines) // nodes)
+        per_node = -(-len(run.machines) // nodes)
         words = command.removeprefix("hwdyno ")
-        return f"hwdyno slurm script --nodes {-(-ranks // each)} --ranks-per-node {each} -- {words} | sbatch"
+        return f"hwdyno slurm script --nodes {-(-ranks // per_node)} --ranks-per-node {per_node} -- {words} | sbatch"
     return command
 
 

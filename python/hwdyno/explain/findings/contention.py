@@ -164,8 +164,8 @@ def contention(case: Case) -> Verdict | None:
     if worst.load_kept is not None:
         says.append(f"The load still delivered {percent(worst.load_kept)} of its throughput alone.")
     if certain[1:]:
-        rest = "pair loses" if len(certain) == 2 else "pairs lose"
-        says.append(f"{len(certain) - 1} more {rest} at least {percent(certain[-1].cost)}.")
+        verb_phrase = "pair loses" if len(certain) == 2 else "pairs lose"
+        says.append(f"{len(certain) - 1} more {verb_phrase} at least {percent(certain[-1].cost)}.")
     return Verdict(
         "warning" if worst.cost >= HIGH_COST else "info",
         " ".join(says),

@@ -27,13 +27,13 @@ def too_short(case: Case) -> Verdict | None:
     point = case.point
     if not 0 < point.operations < MIN_OPERATIONS:
         return None
-    each = point.elapsed_s / point.operations
+    operation_s = point.elapsed_s / point.operations
     return Verdict(
         "warning",
         f"Too few operations: only {plural(point.operations, 'operation')} ({case.label}). "
         f"A mean within 10% takes at least {MIN_OPERATIONS}.",
         {"operations": point.operations, "least": MIN_OPERATIONS, "elapsed_s": point.elapsed_s},
-        f"Measure longer: {case.command(runtime=max(1, round(2 * MIN_OPERATIONS * each)))}",
+        f"Measure longer: {case.command(runtime=max(1, round(2 * MIN_OPERATIONS * operation_s)))}",
         weight=1 / point.operations,
     )
 
@@ -61,9 +61,9 @@ def shared_blocks(case: Case) -> Verdict | None:
     jobs, region, size = case.jobs, _region(case), case.number("bs")
     if case.parameter("share") != "whole" or jobs < 2 or not region or not size:
         return None
-    each = case.point.bytes / max(1, case.point.repeats) / jobs / region
+    coverage = case.point.bytes / max(1, case.point.repeats) / jobs / region
     # A random job without repetition covers a share of the blocks; the union of several jobs follows from it.
-    share = min(1.0, each)
+    share = min(1.0, coverage)
     again = 1 - (1 - (1 - share) ** jobs) / (jobs * share) if share else 0.0
     if not case.random:
         again = 1 - 1 / jobs  # Sequential jobs in step: every job visits each block.

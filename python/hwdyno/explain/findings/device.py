@@ -71,10 +71,10 @@ def _penalties(case: Case, by_share: dict[float, int]) -> Iterator[Verdict]:
         half = 1.96 * math.sqrt(_error(mixed) ** 2 + _error(reads) ** 2 + _error(writes) ** 2) * (1 - penalty)
         if penalty <= MIN_PENALTY or penalty - half <= 0:
             continue
-        one, top = Case(case.run, case.result, at), min(1.0, penalty + half)
+        here, top = Case(case.run, case.result, at), min(1.0, penalty + half)
         yield Verdict(
             "info",
-            f"Mixing reads and writes costs {percent(penalty)} ({one.label}; {percent(max(0.0, penalty - half))} to "
+            f"Mixing reads and writes costs {percent(penalty)} ({here.label}; {percent(max(0.0, penalty - half))} to "
             f"{percent(top)}). The mix reaches {percent(mixed.throughput.value / reads.throughput.value)} of pure "
             f"reads and {percent(mixed.throughput.value / writes.throughput.value)} of pure writes. "
             f"Taking turns would reach {percent(expected / reads.throughput.value)} of pure reads.",
@@ -86,7 +86,7 @@ def _penalties(case: Case, by_share: dict[float, int]) -> Iterator[Verdict]:
                 "parameters": dict(mixed.parameters),
             },
             "Separate writes in time, move them to another drive, or use larger blocks: "
-            + one.command(bs="4k,16k,64k,128k"),
+            + here.command(bs="4k,16k,64k,128k"),
             weight=penalty,
             points=(at,),
         )
@@ -98,23 +98,23 @@ def spinning_or_solid(case: Case) -> Verdict | None:
     sequential = 0.0
     for result in case.run.experiments:
         for at in range(len(result.points)):
-            one = Case(case.run, result, at)
-            size, pattern = one.number("bs"), one.traits & {"reads", "writes", "random", "trims"}
-            if one.point.validity == "invalid" or not one.direct or not size:
+            here = Case(case.run, result, at)
+            size, pattern = here.number("bs"), here.traits & {"reads", "writes", "random", "trims"}
+            if here.point.validity == "invalid" or not here.direct or not size:
                 continue
             if pattern == {"reads"}:
-                sequential = max(sequential, one.point.throughput.value)
-            depth = (one.number("iodepth") or 1) * one.jobs
-            latency = one.point.latency_ns if pattern == {"reads", "random"} and depth == 1 and size <= 8192 else None
+                sequential = max(sequential, here.point.throughput.value)
+            depth = (here.number("iodepth") or 1) * here.jobs
+            latency = here.point.latency_ns if pattern == {"reads", "random"} and depth == 1 and size <= 8192 else None
             if latency is None:
                 continue
             typical_ns = latency.mean if latency.p50 is None else latency.p50
             if not (alone and alone[0] <= typical_ns):
-                alone = (typical_ns, one.label, at, one)
+                alone = (typical_ns, here.label, at, here)
     if alone is None:
         return None
-    median_ns, label, at, one = alone
-    ratio = sequential / one.point.throughput.value if sequential and one.point.throughput.value else None
+    median_ns, label, at, here = alone
+    ratio = sequential / here.point.throughput.value if sequential and here.point.throughput.value else None
     claims = case.run.machine.storage.disk.rotational
     kind = "spinning" if median_ns >= SPINNING_NS else "solid state" if median_ns <= SOLID_NS else "undecided"
     if kind == "undecided":

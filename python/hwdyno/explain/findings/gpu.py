@@ -152,17 +152,17 @@ def gpu_load_waits(case: Case) -> Verdict | None:
     load = max(found, key=lambda candidate: candidate.whole.throughput.value)
     is_storage = load.read.throughput.value < load.copy.throughput.value
     slow, fast = ("reading", "copying") if is_storage else ("copying", "reading")
-    one, other = (load.read, load.copy) if is_storage else (load.copy, load.read)
+    slower, faster = (load.read, load.copy) if is_storage else (load.copy, load.read)
     waits = "The copy to the GPU waits for storage" if is_storage else "Storage waits for the copy to the GPU"
     remedy = "More reads at once may be faster" if is_storage else "Larger blocks and a wider link may be faster"
     tried = {"readers": "1,2,4", "buffers": "8"} if is_storage else {"block": "1M..64M"}
     return Verdict(
         "info",
         f"{waits} ({_name_load(load)}): loading reaches {quantity(load.whole.throughput)}, {slow} alone "
-        f"{quantity(one.throughput)}, {fast} alone {quantity(other.throughput)}.",
+        f"{quantity(slower.throughput)}, {fast} alone {quantity(faster.throughput)}.",
         {"load": load.whole.throughput.value, "read": load.read.throughput.value, "copy": load.copy.throughput.value},
         f"{remedy}: {_again(case, load, **tried)}",
-        weight=other.throughput.value / one.throughput.value,
+        weight=faster.throughput.value / slower.throughput.value,
     )
 
 

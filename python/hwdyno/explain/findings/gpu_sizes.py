@@ -81,9 +81,9 @@ def _passes(case: Case) -> dict[str, list[tuple[float, Measurement, float]]]:
     for point in case.result.points:
         given = {**case.result.fixed, **point.parameters}
         operation, array = str(given.get("operation")), as_number(given.get("array"))
-        each = find_per_element(given, case.result.declaration.axes)
-        if point.validity != "invalid" and point.throughput.value > 0 and array and each:
-            size = each.arrays * array
+        per_element = find_per_element(given, case.result.declaration.axes)
+        if point.validity != "invalid" and point.throughput.value > 0 and array and per_element:
+            size = per_element.arrays * array
             found[operation].append((size, point, size * 1e9 / point.throughput.value))
     return found
 

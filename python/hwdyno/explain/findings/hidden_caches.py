@@ -168,13 +168,13 @@ def _sequential_pairs(run: Run) -> list[dict[str, Case]]:
     pairs: dict[str, dict[str, Case]] = {}
     for result in run.experiments:
         for at in range(len(result.points)):
-            one = Case(run, result, at)
-            way = next(iter(one.traits & {"reads", "writes"}), "")
-            sequential = one.traits & {"reads", "writes", "random", "trims"} == {way}
-            size = one.number("bs")
-            if sequential and one.direct and size and size >= LARGE_BYTES and _counts(one):
-                others = {name: value for name, value in one.parameters.items() if name not in {"rw", "seed"}}
-                pairs.setdefault(repr(sorted(others.items(), key=str)), {})[way] = one
+            here = Case(run, result, at)
+            way = next(iter(here.traits & {"reads", "writes"}), "")
+            sequential = here.traits & {"reads", "writes", "random", "trims"} == {way}
+            size = here.number("bs")
+            if sequential and here.direct and size and size >= LARGE_BYTES and _counts(here):
+                others = {name: value for name, value in here.parameters.items() if name not in {"rw", "seed"}}
+                pairs.setdefault(repr(sorted(others.items(), key=str)), {})[way] = here
     return [pair for pair in pairs.values() if len(pair) == 2]
 
 
@@ -184,11 +184,11 @@ def _faster(writes: Case, reads: Case) -> float:
     return written.value / read.value if apart(read, written) else 0.0
 
 
-def _counts(one: Case) -> bool:
+def _counts(case: Case) -> bool:
     """Whether a point may be set beside another: sound, closed loop, and not flushed as a whole."""
-    point, flushes = one.point, any(one.parameter(name) for name in ("fsync", "fdatasync", "end_fsync"))
+    point, flushes = case.point, any(case.parameter(name) for name in ("fsync", "fdatasync", "end_fsync"))
     return (
-        point.validity != "invalid" and point.throughput.value > 0 and not flushes and one.requested_depth is not None
+        point.validity != "invalid" and point.throughput.value > 0 and not flushes and case.requested_depth is not None
     )
 
 

@@ -66,8 +66,8 @@ def _alike(pairs: list[HostPair]) -> Mapping[tuple[tuple[str, Scalar], ...], lis
     """Pairs that differ in nothing else."""
     found: dict[tuple[tuple[str, Scalar], ...], list[HostPair]] = {}
     for pair in pairs:
-        rest = tuple(sorted((k, v) for k, v in pair.point.parameters.items() if k != BETWEEN.name))
-        found.setdefault(rest, []).append(pair)
+        others = tuple(sorted((k, v) for k, v in pair.point.parameters.items() if k != BETWEEN.name))
+        found.setdefault(others, []).append(pair)
     return found
 
 
@@ -86,7 +86,7 @@ def _find_slow(case: Case, pairs: list[HostPair]) -> Verdict | None:
     involved = Counter(name for pair in slow for name in (pair.sender, pair.receiver))
     host, count = involved.most_common(1)[0]
     shared = len(slow) > 1 and count == len(slow)
-    what = (
+    title = (
         f"Slow host on the network: {host} is in all {len(slow)} slow pairs of {len(pairs)}"
         if shared
         else f"Slow {'pair' if len(slow) == 1 else 'pairs'}: {len(slow)} of {len(pairs)}"
@@ -94,7 +94,7 @@ def _find_slow(case: Case, pairs: list[HostPair]) -> Verdict | None:
     compared = contrast(case.quantity(value, unit), case.quantity(typical, unit), "vs")
     return Verdict(
         "warning",
-        f"{what}. Worst: {worst.sender} to {worst.receiver}, {percent(1 - value / typical)} slower than usual "
+        f"{title}. Worst: {worst.sender} to {worst.receiver}, {percent(1 - value / typical)} slower than usual "
         f"({compared}).",
         {
             "host": host if shared else "",
@@ -110,35 +110,37 @@ def _find_slow(case: Case, pairs: list[HostPair]) -> Verdict | None:
 
 def shared_file(case: Case) -> list[Verdict]:
     """What one file for all hosts costs against a file each, at otherwise like points."""
-    by_rest: dict[tuple[tuple[str, Scalar], ...], dict[bool, int]] = {}
+    by_others: dict[tuple[tuple[str, Scalar], ...], dict[bool, int]] = {}
     for at, point in enumerate(case.result.points):
         if SHARED_FILE.name in point.parameters and point.validity != "invalid":
-            rest = tuple(sorted((k, v) for k, v in point.parameters.items() if k != SHARED_FILE.name))
-            by_rest.setdefault(rest, {})[as_flag(point.parameters[SHARED_FILE.name])] = at
-    found = (_compare_sharing(case, both[True], both[False]) for both in by_rest.values() if len(both) == 2)
+            others = tuple(sorted((k, v) for k, v in point.parameters.items() if k != SHARED_FILE.name))
+            by_others.setdefault(others, {})[as_flag(point.parameters[SHARED_FILE.name])] = at
+    found = (_compare_sharing(case, both[True], both[False]) for both in by_others.values() if len(both) == 2)
     return [verdict for verdict in found if verdict is not None]
 
 
-def _compare_sharing(case: Case, shared: int, each: int) -> Verdict | None:
-    one, other = case.result.points[shared].throughput, case.result.points[each].throughput
-    if other.value <= 0:
+def _compare_sharing(case: Case, shared: int, separate: int) -> Verdict | None:
+    shared_rate, separate_rate = case.result.points[shared].throughput, case.result.points[separate].throughput
+    if separate_rate.value <= 0:
         return None
-    kept, hosts = one.value / other.value, plural(len(case.result.points[each].hosts), "host")
+    kept, hosts = shared_rate.value / separate_rate.value, plural(len(case.result.points[separate].hosts), "host")
     there = Case(case.run, case.result, shared)
-    compared = contrast(case.quantity(one.value, one.unit), case.quantity(other.value, other.unit), "vs")
-    costs = kept < 1 - COSTS and apart(one, other)
+    compared = contrast(
+        case.quantity(shared_rate.value, shared_rate.unit), case.quantity(separate_rate.value, separate_rate.unit), "vs"
+    )
+    costs = kept < 1 - COSTS and apart(shared_rate, separate_rate)
     verdict = (
         f"One shared file costs {percent(1 - kept)}" if costs else "One shared file is as fast as a file for each host"
     )
     return Verdict(
         "info",
         f"{verdict} ({there.label}, {hosts}): {compared} with a file each.",
-        {"shared_to_own": kept, "shared": one.value, "own": other.value, "unit": one.unit},
-        f"Use a file for each host where the application allows it: {Case(case.run, case.result, each).command()}"
+        {"shared_to_own": kept, "shared": shared_rate.value, "own": separate_rate.value, "unit": shared_rate.unit},
+        f"Use a file for each host where the application allows it: {Case(case.run, case.result, separate).command()}"
         if costs
         else f"Nothing to do; with more hosts measure again: {there.command()}",
         weight=1 - kept,
-        points=(shared, each),
+        points=(shared, separate),
     )
 
 

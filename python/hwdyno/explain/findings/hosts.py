@@ -75,10 +75,10 @@ def straggler(case: Case) -> Verdict | None:
     if slower < SLOW or not all(apart(slowest.throughput, share.throughput) for share in others):
         return None
     waits = _reading_s(slowest) > LONGER * median([_reading_s(share) for share in others])
-    unit, rest = slowest.throughput.unit, "host" if len(others) == 1 else f"{len(others)} hosts"
+    unit, noun = slowest.throughput.unit, "host" if len(others) == 1 else f"{len(others)} hosts"
     return Verdict(
         "warning",
-        f"Straggler ({case.label}): {slowest.host} is {percent(slower)} slower than the other {rest} "
+        f"Straggler ({case.label}): {slowest.host} is {percent(slower)} slower than the other {noun} "
         f"({contrast(case.quantity(slowest.throughput.value, unit), case.quantity(typical, unit), 'vs')}). "
         + ("The site waits for it." if waits else "The site's result includes it."),
         {"host": slowest.host, "slower": slower, "value": slowest.throughput.value, "usual": typical, "unit": unit},

@@ -67,7 +67,7 @@ def disk_not_reached(case: Case) -> Verdict | None:
     """The tool's own counters of the disk saw fewer operations than the jobs issued."""
     if not case.carries_data:
         return None
-    found = [one for stream in case.point.streams if (one := _find_missed(case, stream)) is not None]
+    found = [miss for stream in case.point.streams if (miss := _find_missed(case, stream)) is not None]
     if not found:
         return None
     missed, stream, seen = max(found, key=lambda candidate: candidate[0])
@@ -102,8 +102,8 @@ def _find_missed(case: Case, stream: Stream) -> tuple[float, Stream, str] | None
     alike = {Case(case.run, case.result, at).direct for at in range(len(case.result.points))} == {case.direct}
     if f"disk_{name}_bytes" in details or not case.direct:
         issued, every = float(stream.bytes), number_at(details, f"issued_{name}_bytes")
-        each = max(case.number("bs") or 0.0, READ_AHEAD) if case.random else LARGEST_REQUEST
-        moved = number_at(details, f"disk_{name}_bytes", requests * each)
+        request_bytes = max(case.number("bs") or 0.0, READ_AHEAD) if case.random else LARGEST_REQUEST
+        moved = number_at(details, f"disk_{name}_bytes", requests * request_bytes)
         seen, words = moved, format_bytes(moved)
     else:
         # Each direct operation is at least one request; neighbours may be merged, and are counted apart.

@@ -148,14 +148,14 @@ def load_gap(case: Case) -> list[Verdict]:
     return found
 
 
-def explain_loader(one: ColdStartPoint) -> str:
+def explain_loader(loader: ColdStartPoint) -> str:
     """A sentence on why a loader is slower than the plain read, by what its process was measured to do."""
-    cpu_s, size = one.cpu_s, one.size
+    cpu_s, size = loader.cpu_s, loader.size
     if cpu_s is None:
         return "Limit not identified: its CPU time is unknown."
-    busy = cpu_s / one.ready_s
-    faults = one.detail("major_faults") + one.detail("minor_faults")
-    memory = one.detail("memory_bytes")
+    busy = cpu_s / loader.ready_s
+    faults = loader.detail("major_faults") + loader.detail("minor_faults")
+    memory = loader.detail("memory_bytes")
     if busy >= BUSY:
         says = f"Its process computes for {percent(min(1.0, busy))} of that time, {cpu_s / size * 1e9:.2f} s a GB"
         one_at_a_time = faults * SMALL_PAGE >= PAGES_APART * size
@@ -163,14 +163,14 @@ def explain_loader(one: ColdStartPoint) -> str:
             pages = f", in {format_count(faults)} page faults of 4 KiB each" if one_at_a_time else ""
             return f"{says}. It copies the weights into {format_size(memory)} of new memory{pages}."
         if one_at_a_time:
-            system = one.point.cpu_system_s or 0.0
-            of_kernel = system / max(1, one.point.repeats) / cpu_s
+            system = loader.point.cpu_system_s or 0.0
+            of_kernel = system / max(1, loader.point.repeats) / cpu_s
             return (
                 f"{says}, {percent(of_kernel)} of it in the kernel. It faults 4 KiB pages one at a time: "
                 f"{format_count(faults)} faults."
             )
         return f"{says}."
-    majors = one.detail("major_faults")
+    majors = loader.detail("major_faults")
     if 1 - busy >= WAITS and majors and majors * SMALL_PAGE * 256 >= size:
         return (
             f"It waits for {percent(1 - busy)} of that time, in {format_count(majors)} page faults that each bring "
@@ -181,10 +181,10 @@ def explain_loader(one: ColdStartPoint) -> str:
     return f"Limit not identified: it computes for {percent(busy)} of that time and waits for the rest."
 
 
-def _evidence(one: ColdStartPoint) -> Mapping[str, float]:
+def _evidence(loader: ColdStartPoint) -> Mapping[str, float]:
     names = ("major_faults", "minor_faults", "memory_bytes")
-    return {"bytes_s": one.bytes_s, **({"cpu_s": one.cpu_s} if one.cpu_s is not None else {}),
-            **{name: one.detail(name) for name in names}}  # fmt: skip
+    return {"bytes_s": loader.bytes_s, **({"cpu_s": loader.cpu_s} if loader.cpu_s is not None else {}),
+            **{name: loader.detail(name) for name in names}}  # fmt: skip
 
 
 def storage_stops_mattering(case: Case) -> Verdict | None:

@@ -91,17 +91,17 @@ def _rate(value: float) -> str:
     return f"{value:,.3g} images/s"
 
 
-def _limit(one: ImagePoint, processors: int | None) -> str:
+def _limit(images: ImagePoint, processors: int | None) -> str:
     """A sentence on what limits the images, by their stages and the processors' time."""
-    point = one.point
-    if one.share("read_s") >= WAITS:
-        return f"Storage limits it: each worker waits for reads for {percent(one.share('read_s'))} of the time."
+    point = images.point
+    if images.share("read_s") >= WAITS:
+        return f"Storage limits it: each worker waits for reads for {percent(images.share('read_s'))} of the time."
     if point.cpu_user_s is not None and point.cpu_system_s is not None and processors and point.elapsed_s:
         busy = (point.cpu_user_s + point.cpu_system_s) / point.elapsed_s
-        slowest = max(("decode_s", "infer_s"), key=one.share)
+        slowest = max(("decode_s", "infer_s"), key=images.share)
         if busy >= BUSY * processors:
             return f"The processors limit it, {busy:.1f} of {processors} are busy, most of all with {STAGES[slowest]}."
-        if busy >= BUSY * one.workers:
+        if busy >= BUSY * images.workers:
             return f"Each worker is busy with {STAGES[slowest]}; {processors - busy:.1f} processors are free."
     return "Limit not identified."
 

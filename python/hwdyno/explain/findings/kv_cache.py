@@ -189,11 +189,11 @@ def kv_users(case: Case) -> Verdict | None:
     """The number of users that this storage serves within each target, and its peak throughput."""
     found = sorted(
         (
-            (one, at)
+            (served, at)
             for at, point in enumerate(case.result.points)
             if point.validity != "invalid"
-            and (one := read_users(case.result, point)) is not None
-            and one.read_p95_ns is not None
+            and (served := read_users(case.result, point)) is not None
+            and served.read_p95_ns is not None
         ),
         key=lambda pair: pair[0].users,
     )

@@ -197,10 +197,10 @@ def _above(case: Case, kind: CeilingClass) -> Utilization | None:
     return max(over, key=lambda utilization: utilization.share, default=None)
 
 
-def _share_at_least(one: Utilization) -> float:
+def _share_at_least(utilization: Utilization) -> float:
     """The lower end of the share of a ceiling that was measured, at most ``MAX_EXCUSED`` below it."""
-    low, value = one.measured.low, one.measured.value
-    return one.share * (max(low / value, 1 - MAX_EXCUSED) if low is not None and value > 0 else 1.0)
+    low, value = utilization.measured.low, utilization.measured.value
+    return utilization.share * (max(low / value, 1 - MAX_EXCUSED) if low is not None and value > 0 else 1.0)
 
 
 def _likely_cause(case: Case) -> tuple[str, str]:

@@ -90,12 +90,12 @@ def write_allocate(case: Case) -> Verdict | None:
         if point.validity != "invalid" and from_memory(_whole(case.result, point)):
             by[str(point.parameters.get("operation")), repr(sorted(others.items()))] = (at, point)
     found = []
-    for (operation, rest), (at, plain) in by.items():
-        past = by.get((f"nt_{operation}", rest))
-        each = find_per_element({"operation": operation}, case.result.declaration.axes)
-        if each and each.allocates and past is not None and apart(plain.throughput, past[1].throughput):
+    for (operation, key), (at, plain) in by.items():
+        past = by.get((f"nt_{operation}", key))
+        per_element = find_per_element({"operation": operation}, case.result.declaration.axes)
+        if per_element and per_element.allocates and past is not None and apart(plain.throughput, past[1].throughput):
             ratio = past[1].throughput.value / plain.throughput.value
-            found.append((ratio, operation, (at, past[0]), plain, past[1], each.bus_factor))
+            found.append((ratio, operation, (at, past[0]), plain, past[1], per_element.bus_factor))
     if not found:
         return None
     ratio, operation, places, plain, fast, factor = max(found, key=lambda candidate: candidate[0])
@@ -127,30 +127,30 @@ def huge_pages(case: Case) -> Verdict | None:
         return None
     latency = both[0]["2m"][1].throughput.unit == "operations/s"
     gains = [(_gain(pair, latency), pair) for pair in both]
-    gain, one = max(gains, key=lambda pair: pair[0])
+    gain, pair = max(gains, key=lambda pair: pair[0])
     if gain < MIN_GAIN:
         return None
-    base, huge = one["4k"][1], one["2m"][1]
+    base, huge = pair["4k"][1], pair["2m"][1]
     if latency and base.latency_ns and huge.latency_ns:
         figures = f"{format_ns(base.latency_ns.mean)} on 4 KiB pages, {format_ns(huge.latency_ns.mean)} on 2 MiB pages"
     else:
         figures = f"{quantity(base.throughput)} on 4 KiB pages, {quantity(huge.throughput)} on 2 MiB pages"
     return Verdict(
         "info",
-        f"Huge pages gain {percent(gain)} at a working set of {format_size(_size(case, one))}: {figures}.",
+        f"Huge pages gain {percent(gain)} at a working set of {format_size(_size(case, pair))}: {figures}.",
         {"gain": gain, "pages_4k": base.throughput.value, "pages_2m": huge.throughput.value},
         "Set transparent_hugepage to always, or use madvise(MADV_HUGEPAGE) for large data that is read at random.",
         weight=gain,
-        points=(one["4k"][0], one["2m"][0]),
+        points=(pair["4k"][0], pair["2m"][0]),
     )
 
 
-def _size(case: Case, one: dict[str, tuple[int, Measurement]]) -> float:
-    return as_number(_whole(case.result, one["2m"][1]).get("working_set")) or 0.0
+def _size(case: Case, pair: dict[str, tuple[int, Measurement]]) -> float:
+    return as_number(_whole(case.result, pair["2m"][1]).get("working_set")) or 0.0
 
 
-def _gain(one: dict[str, tuple[int, Measurement]], latency: bool) -> float:
-    base, huge = one["4k"][1], one["2m"][1]
+def _gain(pair: dict[str, tuple[int, Measurement]], latency: bool) -> float:
+    base, huge = pair["4k"][1], pair["2m"][1]
     if latency and base.latency_ns and huge.latency_ns:
         return 1 - huge.latency_ns.mean / base.latency_ns.mean
     return huge.throughput.value / base.throughput.value - 1 if base.throughput.value else 0.0
@@ -172,16 +172,16 @@ def lines_in_flight(case: Case) -> Verdict | None:
     together = max((p.throughput for threads, p in reads if threads > 1), key=lambda v: v.value, default=None)
     if alone is None or together is None or not latencies or not apart(alone, together):
         return None
-    one, most = alone.value, together.value
-    if most < 1.2 * one:
+    single, most = alone.value, together.value
+    if most < 1.2 * single:
         return None
-    lines = one * min(latencies) / 1e9 / LINE_BYTES
+    lines = single * min(latencies) / 1e9 / LINE_BYTES
     return Verdict(
         "info",
-        f"One thread cannot saturate memory: it reads {quantity(one, 'bytes/s')}, all threads together read "
+        f"One thread cannot saturate memory: it reads {quantity(single, 'bytes/s')}, all threads together read "
         f"{quantity(most, 'bytes/s')}. At a load latency of {format_ns(min(latencies))}, one thread keeps "
         f"{plural(round(lines), 'cache line')} in flight (Little's law).",
-        {"one_bytes_s": one, "all_bytes_s": most, "latency_ns": min(latencies), "lines_in_flight": lines},
+        {"one_bytes_s": single, "all_bytes_s": most, "latency_ns": min(latencies), "lines_in_flight": lines},
         "Spread memory-bound work over more cores.",
     )
 

@@ -35,9 +35,9 @@ def ends_bound(case: Case) -> Verdict | None:
     if point.elapsed_s <= 0:
         return None
     streams = (case.number("streams") or 1) * (2 if case.parameter("direction") == "both" else 1)
-    each = point.elapsed_s / max(1, point.repeats)
+    reading_s = point.elapsed_s / max(1, point.repeats)
     cores = min(streams, case.threads or streams)
-    shares = {where: figure(point, f"cpu_{where}_s") / (each * cores) for where in ("here", "there")}
+    shares = {where: figure(point, f"cpu_{where}_s") / (reading_s * cores) for where in ("here", "there")}
     where, share = max(shares.items(), key=lambda candidate: candidate[1])
     if share <= BUSY:
         return None
@@ -161,9 +161,9 @@ def congestion_slow(case: Case) -> Verdict | None:
     groups: dict[tuple[tuple[str, str], ...], dict[str, float]] = defaultdict(dict)
     for point in case.result.points:
         control = str(point.details.get("congestion_control") or "")
-        rest = tuple(sorted((k, str(v)) for k, v in point.parameters.items() if k != "congestion"))
+        others = tuple(sorted((k, str(v)) for k, v in point.parameters.items() if k != "congestion"))
         if control and point.validity != "invalid":
-            groups[rest][control] = point.throughput.value
+            groups[others][control] = point.throughput.value
     worst: tuple[float, str, str, float, float] | None = None
     for rates in groups.values():
         best, slow = max(rates, key=rates.__getitem__), min(rates, key=rates.__getitem__)

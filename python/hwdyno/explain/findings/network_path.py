@@ -245,8 +245,8 @@ def _by_streams(result: ExperimentResult) -> list[dict[float, Measurement]]:
         count = as_number(parameters.get("streams"))
         driven = point.details.get("congestion_control") in {"cubic", "reno"}
         if count and driven and parameters.get("protocol") != "udp" and point.validity != "invalid":
-            rest = tuple(sorted((k, str(v)) for k, v in point.parameters.items() if k != "streams"))
-            groups[rest][count] = point
+            others = tuple(sorted((k, str(v)) for k, v in point.parameters.items() if k != "streams"))
+            groups[others][count] = point
     return list(groups.values())
 
 

@@ -18,7 +18,7 @@ SHARES = (0.5, 0.8, 0.95)
 """Loads whose latency is printed: half, where queueing begins to matter, and where it dominates."""
 MISSED = 0.98
 """Share of the requested rate below which requests queued up, unless it was chance."""
-CHANCE = 4.0
+MAX_ARRIVAL_ERRORS = 4.0
 """Standard errors of a count of random arrivals (1 / sqrt n each) that may be chance."""
 CLOSE = 0.1
 """A capacity whose interval is within this share is printed without it."""
@@ -39,12 +39,12 @@ def offered_and_reached(case: Case) -> tuple[Axis, float, float] | None:
     return None if reached is None else (axis, rate, reached)
 
 
-def chance(point: Measurement, share: float) -> float:
+def arrival_tolerance(point: Measurement, share: float) -> float:
     """How far below its rate a count of random arrivals may be by chance, as a share.
 
     Of all that arrived, of which this ``share`` was served: few served of many is no chance.
     """
-    return CHANCE / math.sqrt(point.operations / share) if point.operations and share > 0 else 1.0
+    return MAX_ARRIVAL_ERRORS / math.sqrt(point.operations / share) if point.operations and share > 0 else 1.0
 
 
 def rate_not_reached(case: Case) -> Verdict | None:
@@ -55,7 +55,7 @@ def rate_not_reached(case: Case) -> Verdict | None:
         return None
     axis, offered, reached = found
     share, latency = reached / offered, case.point.latency_ns
-    if share >= MISSED - chance(case.point, share):
+    if share >= MISSED - arrival_tolerance(case.point, share):
         return None
     counted = "bytes/s" if axis.unit == "B" else find_rate_word(case.result) or "operations/s"
     waits = f" ({format_ns(latency.mean)} on average)" if latency else ""
@@ -137,7 +137,10 @@ def _range(case: Case, model: OpenLoop) -> str:
 def _kept_up(point: Measurement, rate: float) -> bool:
     reached = operations_per_s(point)
     return bool(
-        rate and reached and reached >= (REACHED_SHARE - chance(point, reached / rate)) * rate and point.latency_ns
+        rate
+        and reached
+        and reached >= (REACHED_SHARE - arrival_tolerance(point, reached / rate)) * rate
+        and point.latency_ns
     )
 
 

@@ -53,20 +53,20 @@ def format_label(
     if block is not None:
         first.append(format_size(block))
     done = shown.pop("operation", None)
-    rest = []
+    others = []
     for name, value in shown.items():
         axis, number = kernel.axis(name), as_number(value)
         if name in left_out:
             continue
         known = number is not None and (axis.role != "label" or axis.unit)
         words = load_in_words(axis, number, in_list=True) if known and number is not None else ""
-        rest.append(words or _name_value(axis, format_load(number) if known and number is not None else value))
+        others.append(words or _name_value(axis, format_load(number) if known and number is not None else value))
     if done is not None and "operation" not in left_out:
         first.append(VALUE_NAMES.get(str(done), str(done)))
-        if rest and ("=" in rest[0] or rest[0] in VALUE_NAMES.values()):
+        if others and ("=" in others[0] or others[0] in VALUE_NAMES.values()):
             # ``mix 1:0``, where the operation is called as the axis that tells more of it.
-            first.append(rest.pop(0).removeprefix(f"{done}="))
-    return ", ".join(filter(None, [" ".join(first), *rest]))
+            first.append(others.pop(0).removeprefix(f"{done}="))
+    return ", ".join(filter(None, [" ".join(first), *others]))
 
 
 def _name_value(axis: Axis, value: Scalar) -> str:

@@ -132,35 +132,39 @@ def runs_backwards(case: Case) -> Verdict | None:
             if less == more:
                 continue
             pairs += 1
-            one, two = case.result.points[first], case.result.points[second]
-            known_to = sum(0.0 if case.is_imported else half_width(point.throughput) or 0.0 for point in (one, two))
-            rounded = {name: sum_rounding(one, name) + sum_rounding(two, name) + known_to for name in ("bw", "lat")}
-            rises = two.throughput.value / one.throughput.value - 1 - rounded["bw"]
+            base, delayed = case.result.points[first], case.result.points[second]
+            known_to = sum(
+                0.0 if case.is_imported else half_width(point.throughput) or 0.0 for point in (base, delayed)
+            )
+            rounded = {
+                name: sum_rounding(base, name) + sum_rounding(delayed, name) + known_to for name in ("bw", "lat")
+            }
+            rises = delayed.throughput.value / base.throughput.value - 1 - rounded["bw"]
             slows = 0.0
-            if one.latency_ns and two.latency_ns and one.latency_ns.mean > 0:
-                slows = two.latency_ns.mean / one.latency_ns.mean - 1 - rounded["lat"]
+            if base.latency_ns and delayed.latency_ns and base.latency_ns.mean > 0:
+                slows = delayed.latency_ns.mean / base.latency_ns.mean - 1 - rounded["lat"]
             against += rises > RISES or slows > SLOWS
             for off, limit, quantity in ((rises, RISES, "bandwidth"), (slows, SLOWS, "latency")):
                 if off > limit and (worst is None or off > worst[0]):
                     worst = (off, first, second, quantity)
     if worst is None:
         return None
-    off, first, second, what = worst
-    one, two = case.result.points[first], case.result.points[second]
+    off, first, second, figure = worst
+    base, delayed = case.result.points[first], case.result.points[second]
     before, after = (
-        (format_bytes_s(one.throughput.value), format_bytes_s(two.throughput.value))
-        if what == "bandwidth"
+        (format_bytes_s(base.throughput.value), format_bytes_s(delayed.throughput.value))
+        if figure == "bandwidth"
         else (
-            format_ns(one.latency_ns.mean if one.latency_ns else 0),
-            format_ns(two.latency_ns.mean if two.latency_ns else 0),
+            format_ns(base.latency_ns.mean if base.latency_ns else 0),
+            format_ns(delayed.latency_ns.mean if delayed.latency_ns else 0),
         )
     )
     return Verdict(
         "warning",
-        f"The {what} runs backwards: it rises by {percent(off)} ({before} to {after}) as the injected delay grows from "
-        f"{one.parameters['delay']} to {two.parameters['delay']}, but more delay is less load. "
+        f"The {figure} runs backwards: it rises by {percent(off)} ({before} to {after}) as the injected delay grows "
+        f"from {base.parameters['delay']} to {delayed.parameters['delay']}, but more delay is less load. "
         + _why_backwards(against, pairs, is_ours=not case.is_imported),
-        {"off": off, "what": what},
+        {"off": off, "what": figure},
         "Check the two rows against the tool's output, or measure here: hwdyno memory"
         if case.is_imported
         else f"Quiet the machine and measure again: {case.command_with({'profile': 'standard'})}",
@@ -185,21 +189,21 @@ def latency_floor(case: Case) -> Verdict | None:
     found = _floor(case)
     if found is None or latency.mean >= found[1] * (1 - sum_rounding(case.point, "lat")):
         return None
-    what, floor, takes = found
+    kind, floor, takes = found
     slip = next(
         (
             f" In {unit} it would be plausible."
             for factor, unit in ((1e3, "µs"), (1e6, "ms"))
-            if latency.mean * factor > floor and what != "loopback" and _is_unit(case, factor)
+            if latency.mean * factor > floor and kind != "loopback" and _is_unit(case, factor)
         ),
         "",
     )
     return Verdict(
         "warning",
-        f"{format_ns(latency.mean)} is too short for a {what} ({case.label}): {takes} takes "
+        f"{format_ns(latency.mean)} is too short for a {kind} ({case.label}): {takes} takes "
         f"at least {format_ns(floor)}.{slip} "
         "A cache answered, or the unit is wrong.",
-        {"latency_ns": latency.mean, "floor_ns": floor, "class": what},
+        {"latency_ns": latency.mean, "floor_ns": floor, "class": kind},
         f"Check the unit, or measure past the cache: {case.command(**_past_cache(case))}",
         weight=floor / latency.mean,
     )
@@ -280,14 +284,14 @@ def too_fast_for_class(case: Case) -> Verdict | None:
     found = next((row for row in _FASTEST if re.search(row[1], words)), None)
     if found is None or any(ceiling.kind == "physical" for ceiling in case.result.ceilings):
         return None
-    what, _, most, why = found
+    kind, _, most, why = found
     if point.throughput.value <= most * (1 + sum_rounding(point, "bw")):
         return None
     return Verdict(
         "warning",
-        f"{format_bytes_s(point.throughput.value)} is more than a {what} can do ({case.label}): {why}. "
+        f"{format_bytes_s(point.throughput.value)} is more than a {kind} can do ({case.label}): {why}. "
         "A cache answered, or the unit is wrong.",
-        {"measured": point.throughput.value, "most": most, "class": what},
+        {"measured": point.throughput.value, "most": most, "class": kind},
         f"Check the unit, or measure past the cache: {case.command(direct=True, size='64G')}",
         weight=point.throughput.value / most,
     )
@@ -326,12 +330,12 @@ def more_than_memory(case: Case) -> Verdict | None:
     is_newest = _HBM4.search(" ".join([_words(case), *map(str, case.parameters.values())]).lower())
     known = "of any device" if is_newest else "of devices without HBM4"
     if memory:
-        most, what = memory, "this device's memory"
+        most, bound = memory, "this device's memory"
     elif moves:
         most = HBM4_HOST_LINK_BYTES_S if is_newest else FASTEST_HOST_LINK_BYTES_S
-        what = f"the fastest link to the host {known}"
+        bound = f"the fastest link to the host {known}"
     else:
-        most, what = HBM4_MEMORY_BYTES_S if is_newest else FASTEST_MEMORY_BYTES_S, f"the fastest memory {known}"
+        most, bound = HBM4_MEMORY_BYTES_S if is_newest else FASTEST_MEMORY_BYTES_S, f"the fastest memory {known}"
     value = point.throughput.value
     if value <= most * ABOVE_MEMORY:
         return None
@@ -342,7 +346,7 @@ def more_than_memory(case: Case) -> Verdict | None:
     )
     return Verdict(
         "warning",
-        f"{format_bytes_s(value)} is no copy ({case.label}): {what} has {format_bytes_s(most)}. {cause}",
+        f"{format_bytes_s(value)} is no copy ({case.label}): {bound} has {format_bytes_s(most)}. {cause}",
         {"measured": value, "most": most},
         "Take the copies of the same output instead, and check the unit: hwdyno audit --help",
         weight=value / most,

@@ -18,7 +18,7 @@ SPREAD = 0.08
 """Repeats within this share of each other are alike for any use."""
 FALL = 0.06
 """A fall between repeats that stays, from which it is named: a true one of 8% may read as less."""
-ORDER_CHANCE = 0.01
+MAX_ORDER_P_VALUE = 0.01
 """Probability, over all points of a sweep, below which an order of repeats is named: repeats that differ in any order
 happen to fall in many."""
 LOSSES, GAINS = (
@@ -45,7 +45,7 @@ def lasting_fall(values: Sequence[float]) -> tuple[int, float] | None:
     return (at, drop) if drop > 0 else None
 
 
-def order_chance(count: int, at: int, points: int) -> float:
+def order_p_value(count: int, at: int, points: int) -> float:
     """The probability that of ``count`` repeats in random order the first ``at`` are the highest, in any of ``points``.
 
     One order of the two groups in C(n, k) has them so, for each of the cuts that were tried.
@@ -66,7 +66,7 @@ def repeats_disagree(case: Case) -> Verdict | None:
         f"{case.point.repeats} repeats disagree by {percent(found.spread)}: {case.quantity(min(values), unit)} to "
         f"{case.quantity(max(values), unit)} ({case.label}). Each is steady within itself."
     )
-    if fall is not None and is_low_later and order_chance(len(values), fall[0], repeated) <= ORDER_CHANCE:
+    if fall is not None and is_low_later and order_p_value(len(values), fall[0], repeated) <= MAX_ORDER_P_VALUE:
         at, drop = fall
         figures = contrast(case.quantity(mean(values[:at]), unit), case.quantity(mean(values[at:]), unit))
         says = f"Throughput fell by {percent(drop)} after repeat {at} of {len(values)} and stayed there"

@@ -358,14 +358,18 @@ def quantity(value: Value | float, unit: str = "", rate_word: str = "") -> str:
 
 def contrast(first: str, second: str, between: str = "→") -> str:
     """Two quantities with no more digits than tell them apart, and a shared unit once: ``49 → 13 µs``."""
-    (one, one_unit), (other, unit) = (
-        (number, rest) for number, _, rest in (first.partition(" "), second.partition(" "))
+    (left, left_unit), (right, right_unit) = (
+        (number, unit) for number, _, unit in (first.partition(" "), second.partition(" "))
     )
-    brief = [_brief(number) for number in (one, other)]
-    ratio = as_number(_value(other)) and _value(one) / _value(other)
-    if one_unit != unit or not ratio or abs(ratio - 1) >= CLOSE:
-        one, other = brief
-    return f"{one} {between} {other} {unit}" if one_unit == unit else f"{one} {one_unit} {between} {other} {unit}"
+    brief = [_brief(number) for number in (left, right)]
+    ratio = as_number(_value(right)) and _value(left) / _value(right)
+    if left_unit != right_unit or not ratio or abs(ratio - 1) >= CLOSE:
+        left, right = brief
+    return (
+        f"{left} {between} {right} {right_unit}"
+        if left_unit == right_unit
+        else f"{left} {left_unit} {between} {right} {right_unit}"
+    )
 
 
 def _value(number: str) -> float:

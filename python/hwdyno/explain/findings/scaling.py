@@ -52,15 +52,15 @@ def list_steps(run: Run, result: ExperimentResult, curve: Curve) -> tuple[Scalin
     """The loads of a curve over clients, the least first."""
     points = sorted(curve.points, key=lambda at: _clients(result.points[at]))
     first = result.points[points[0]]
-    each = curve_value(first, result).value / max(1.0, _clients(first))
-    return tuple(_step(Case(run, result, at), each) for at in points)
+    per_client = curve_value(first, result).value / max(1.0, _clients(first))
+    return tuple(_step(Case(run, result, at), per_client) for at in points)
 
 
 def _clients(point: Measurement) -> float:
     return as_number(point.parameters.get(CLIENTS.name)) or 0.0
 
 
-def _step(case: Case, each: float) -> ScalingStep:
+def _step(case: Case, per_client: float) -> ScalingStep:
     point, value, clients = case.point, curve_value(case.point, case.result), _clients(case.point)
     shares = _there(point)
     tails = [
@@ -72,7 +72,7 @@ def _step(case: Case, each: float) -> ScalingStep:
         clients=clients,
         nodes=len({node_name(share.host) for share in point.hosts}) or 1,
         throughput=value,
-        share_of_linear=value.value / (each * clients) if each and clients else 0.0,
+        share_of_linear=value.value / (per_client * clients) if per_client and clients else 0.0,
         fairness=measure_fairness(point),
         latency_ns=point.latency_ns,
         slowest_p99_ns=max(tails, default=None),

@@ -9,7 +9,7 @@ from hwdyno.analysis.curves import REACHED_SHARE
 from hwdyno.analysis.estimates import early_stopping_count
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.bottleneck import BUSY
-from hwdyno.explain.findings.open_loop import MISSED, chance
+from hwdyno.explain.findings.open_loop import MISSED, arrival_tolerance
 from hwdyno.explain.findings.rule import Case, Verdict, as_number, percent
 from hwdyno.model.units import format_count, format_ns, plural
 from hwdyno.model.words import ExperimentResult, Latency, Measurement
@@ -110,12 +110,12 @@ def serving_client_bound(case: Case) -> Verdict | None:
     share = case.cpu_share
     if share is None or share <= BUSY:
         return None
-    each, half = read_detail(case.point, "client_cpu_s_a_chunk") * 1e9, _half(case)
+    chunk_ns, half = read_detail(case.point, "client_cpu_s_a_chunk") * 1e9, _half(case)
     return Verdict(
         "warning",
-        f"Client-bound ({case.label}): the load generator used {percent(share)} of its core, {format_ns(each)} a "
+        f"Client-bound ({case.label}): the load generator used {percent(share)} of its core, {format_ns(chunk_ns)} a "
         "chunk. This is what the client can read, not the server's limit.",
-        {"cpu_share": share, "limit": BUSY, "client_cpu_ns_a_chunk": each},
+        {"cpu_share": share, "limit": BUSY, "client_cpu_ns_a_chunk": chunk_ns},
         f"Split the load over two clients, each with half: {half}" if half else f"Repeat: {case.command()}",
         weight=share,
     )
@@ -128,7 +128,7 @@ def serving_rate(case: Case) -> Verdict | None:
     if not offered or not reached.value:
         return None
     share = reached.value / offered
-    if share >= MISSED - chance(case.point, share):
+    if share >= MISSED - arrival_tolerance(case.point, share):
         return None
     flight, first = (read_detail(case.point, f"{name}_growth") for name in ("in_flight", "first_token"))
     both = min(flight, first) > GROWS
@@ -219,7 +219,7 @@ def serving_capacity(case: Case) -> Verdict | None:
     ceiling = curve.ceiling.value * (most.tokens_s / most.point.throughput.value) if curve.ceiling else most.tokens_s
     enough = GOOD * (most.tokens_s if is_open else min(ceiling, most.tokens_s))
     best = next(step for step in kept_up if step.tokens_s >= enough)
-    first, each = find_latency(best.point, "first_token"), find_latency(best.point, "per_token")
+    first, per_token = find_latency(best.point, "first_token"), find_latency(best.point, "per_token")
     noun = "requests/s" if is_open else "concurrent requests" if best.load != 1 else "concurrent request"
     load = f"{format_count(best.load)} {noun}"
     targets = _targets(case, best.point)
@@ -232,8 +232,8 @@ def serving_capacity(case: Case) -> Verdict | None:
     return Verdict(
         "info",
         f"Best load: {load}, {format_count(best.tokens_s)} tokens/s, {format_count(best.point.throughput.value)} "
-        f"requests/s. TTFT {percentile(first, 'p50')}, {percentile(first, 'p99')}; TPOT {percentile(each, 'p50')}, "
-        f"{percentile(each, 'p99')}.{targets}{edge}",
+        f"requests/s. TTFT {percentile(first, 'p50')}, {percentile(first, 'p99')}; "
+        f"TPOT {percentile(per_token, 'p50')}, {percentile(per_token, 'p99')}.{targets}{edge}",
         {
             "headline": {"title": f"tokens/s at {load}", "value": round(best.tokens_s, 1)},
             "best": best.load,
@@ -255,9 +255,9 @@ def median_ns(point: Measurement, kind: str) -> float | None:
     return None if found is None else found.p50
 
 
-def _kept_up(one: LoadPoint) -> bool:
-    share = one.point.throughput.value / one.load
-    return share >= REACHED_SHARE - chance(one.point, share)
+def _kept_up(step: LoadPoint) -> bool:
+    share = step.point.throughput.value / step.load
+    return share >= REACHED_SHARE - arrival_tolerance(step.point, share)
 
 
 def _targets(case: Case, point: Measurement) -> str:

@@ -48,17 +48,17 @@ def serving_cached(case: Case) -> Verdict | None:
 
 def serving_chunks(case: Case) -> Verdict | None:
     """Several tokens a chunk: gaps between chunks are longer than those between tokens."""
-    each = read_detail(case.point, "tokens_a_chunk")
+    per_chunk = read_detail(case.point, "tokens_a_chunk")
     gap, token = find_latency(case.point, "chunk_gap"), find_latency(case.point, "per_token")
-    if each < SEVERAL or gap is None or token is None:
+    if per_chunk < SEVERAL or gap is None or token is None:
         return None
     return Verdict(
         "info",
-        f"A chunk has {each:.2g} tokens ({case.label}): the gap between chunks is {format_ns(gap.mean)}, a token takes "
-        f"{format_ns(token.mean)}. Tools that call the gap inter-token latency show the first.",
-        {"tokens_a_chunk": each, "chunk_gap_ns": gap.mean, "per_token_ns": token.mean},
+        f"A chunk has {per_chunk:.2g} tokens ({case.label}): the gap between chunks is {format_ns(gap.mean)}, "
+        f"a token takes {format_ns(token.mean)}. Tools that call the gap inter-token latency show the first.",
+        {"tokens_a_chunk": per_chunk, "chunk_gap_ns": gap.mean, "per_token_ns": token.mean},
         "Compare TPOT, which has the server's count of tokens.",
-        weight=each,
+        weight=per_chunk,
     )
 
 

@@ -65,8 +65,8 @@ def pinned_library(case: Case) -> Verdict | None:
             found.append((share, Case(case.run, result, at), word, uses))
     if not found:
         return None
-    share, one, word, uses = max(found, key=lambda candidate: candidate[0])
-    library = str(one.point.details.get("library") or "the library")
+    share, here, word, uses = max(found, key=lambda candidate: candidate[0])
+    library = str(here.point.details.get("library") or "the library")
     pins = [name for name in PINS if settings.environment.get(name)]
     named = ", ".join(f"{name}={settings.environment[name]}" for name in pins)
     who = (
@@ -74,15 +74,15 @@ def pinned_library(case: Case) -> Verdict | None:
         if pins
         else f"The library {library} chose {word} kernels"
     )
-    reached = f" The rate is {percent(share)} of the measured FMA peak ({one.label})." if share else ""
+    reached = f" The rate is {percent(share)} of the measured FMA peak ({here.label})." if share else ""
     unset = "".join(f"-u {name} " for name in pins)
     return Verdict(
         "warning" if pins else "info",
         f"{who}. They use {field_name(uses)}, and this processor has {field_name(has)}.{reached}",
         {"kernels": word, "uses": uses, "has": has, "environment": pins, "peak_share": share or None},
-        f"Measure without it: env {unset}{one.command()}"
+        f"Measure without it: env {unset}{here.command()}"
         if pins
-        else f"Name the processor's own kernels, such as SkylakeX: env OPENBLAS_CORETYPE=SkylakeX {one.command()}",
+        else f"Name the processor's own kernels, such as SkylakeX: env OPENBLAS_CORETYPE=SkylakeX {here.command()}",
     )
 
 
@@ -106,15 +106,15 @@ def costly_setting(case: Case) -> list[Verdict]:
         how = setting.set(case.run.machine)
         hits = list(_hits(case, setting)) if how else []
         if hits:
-            one, evidence = hits[0]
+            here, evidence = hits[0]
             more = f" {plural(len(hits), 'point')} in all." if len(hits) > 1 else ""
             found.append(
                 Verdict(
                     "warning" if setting.name in _HEAVY else "info",
                     f"{how} {evidence}{more}",
                     {"setting": setting.name, "points": len(hits)},
-                    setting.undo(one),
-                    resource=one.result.resource,
+                    setting.undo(here),
+                    resource=here.result.resource,
                 )
             )
     return found
@@ -123,10 +123,10 @@ def costly_setting(case: Case) -> list[Verdict]:
 def _hits(case: Case, setting: _Setting) -> Iterator[tuple[Case, str]]:
     for result in case.run.experiments:
         for at, point in enumerate(result.points):
-            one = Case(case.run, result, at)
-            evidence = setting.shows(one) if point.validity != "invalid" else ""
+            here = Case(case.run, result, at)
+            evidence = setting.shows(here) if point.validity != "invalid" else ""
             if evidence:
-                yield one, evidence
+                yield here, evidence
 
 
 def _environment(machine: Machine) -> str:
@@ -175,87 +175,87 @@ def _memlock(machine: Machine) -> str:
     return "" if limit == "unlimited" else f"This process may lock {int(limit) >> 10} KiB of memory (ulimit -l)."
 
 
-def _describe_starvation(one: Case) -> str:
+def _describe_starvation(case: Case) -> str:
     """Several threads that do arithmetic or move memory had too little CPU time."""
-    point, threads = one.point, one.number("threads") or 1
-    if one.resource.client != "measured" or threads < 2 or point.cpu_user_s is None or point.elapsed_s <= 0:
+    point, threads = case.point, case.number("threads") or 1
+    if case.resource.client != "measured" or threads < 2 or point.cpu_user_s is None or point.elapsed_s <= 0:
         return ""
     had = (point.cpu_user_s + (point.cpu_system_s or 0.0)) / point.elapsed_s / threads
     if (
         had >= STARVED
-        or (one.others_share or 0.0) > OTHERS
-        or not any(_holds_back(one, name, threads) for name in THREADS)
+        or (case.others_share or 0.0) > OTHERS
+        or not any(_holds_back(case, name, threads) for name in THREADS)
     ):
         return ""
-    return f"{plural(threads, 'thread')} had {percent(had)} of the CPU time that they could use ({one.label})."
+    return f"{plural(threads, 'thread')} had {percent(had)} of the CPU time that they could use ({case.label})."
 
 
-def _holds_back(one: Case, name: str, threads: float) -> bool:
+def _holds_back(case: Case, name: str, threads: float) -> bool:
     """Whether a variable allows fewer threads than were requested, or binds them."""
-    value = one.run.machine.settings.environment.get(name, "")
+    value = case.run.machine.settings.environment.get(name, "")
     if not name.endswith(("_NUM_THREADS", "_LIMIT")):
         return bool(value)
     first = value.partition(",")[0].strip()
     return first.isdecimal() and int(first) < threads
 
 
-def _describe_crowding(one: Case) -> str:
+def _describe_crowding(case: Case) -> str:
     """More threads than the process has processors."""
-    threads, allowed = one.number("threads") or one.jobs, len(one.run.machine.container.cpuset)
-    return f"{plural(threads, 'thread')} share them ({one.label})." if threads > allowed else ""
+    threads, allowed = case.number("threads") or case.jobs, len(case.run.machine.container.cpuset)
+    return f"{plural(threads, 'thread')} share them ({case.label})." if threads > allowed else ""
 
 
-def _slow_clock(one: Case) -> str:
+def _slow_clock(case: Case) -> str:
     """The clock under load is below what the processor can do."""
-    most, during = one.run.machine.cpu.clock_hz.max, number_at(one.point.details, "clock_hz_during")
+    most, during = case.run.machine.cpu.clock_hz.max, number_at(case.point.details, "clock_hz_during")
     if not most or not during or during >= SLOW_CLOCK * most:
         return ""
-    return f"The clock reached {percent(during / most)} of its maximum ({one.label})."
+    return f"The clock reached {percent(during / most)} of its maximum ({case.label})."
 
 
-def _gave_way(one: Case) -> str:
-    share = one.others_share or 0.0
-    return f"Others used {percent(share)} of the CPU meanwhile ({one.label})." if share > OTHERS else ""
+def _gave_way(case: Case) -> str:
+    share = case.others_share or 0.0
+    return f"Others used {percent(share)} of the CPU meanwhile ({case.label})." if share > OTHERS else ""
 
 
-def _client_bound(one: Case) -> str:
+def _client_bound(case: Case) -> str:
     """The processors that issue the operations are the limit, and the kernel has most of their time."""
-    share, point = one.cpu_share, one.point
-    if share is None or share <= BUSY or one.resource.client != "beside" or not point.cpu_system_s:
+    share, point = case.cpu_share, case.point
+    if share is None or share <= BUSY or case.resource.client != "beside" or not point.cpu_system_s:
         return ""
     kernel = point.cpu_system_s / (point.cpu_system_s + (point.cpu_user_s or 0.0))
     if kernel <= IN_KERNEL:
         return ""
-    return f"The kernel took {percent(kernel)} of the CPU time that limits throughput ({one.label})."
+    return f"The kernel took {percent(kernel)} of the CPU time that limits throughput ({case.label})."
 
 
-def _all_busy(one: Case) -> str:
+def _all_busy(case: Case) -> str:
     """Every processor issues operations, and more of them would issue more."""
-    if one.threads is None or one.jobs < one.threads or (one.cpu_share or 0.0) <= BUSY:
+    if case.threads is None or case.jobs < case.threads or (case.cpu_share or 0.0) <= BUSY:
         return ""
-    return f"All {plural(one.threads, 'processor')} are busy ({one.label})."
+    return f"All {plural(case.threads, 'processor')} are busy ({case.label})."
 
 
-def _small_pages(one: Case) -> str:
+def _small_pages(case: Case) -> str:
     """Random loads on small pages, whose page walks cost time: the same on huge pages is faster."""
-    point, given = one.point, one.parameters
+    point, given = case.point, case.parameters
     if given.get("pages") != "4k" or point.latency_ns is None:
         return ""
-    for other in one.result.points:
-        alike = {**one.result.fixed, **other.parameters} == {**given, "pages": "2m"}
+    for other in case.result.points:
+        alike = {**case.result.fixed, **other.parameters} == {**given, "pages": "2m"}
         if alike and other.latency_ns is not None and other.latency_ns.mean < 0.9 * point.latency_ns.mean:
             gain = percent(1 - other.latency_ns.mean / point.latency_ns.mean)
-            return f"Loads take {gain} less time on huge pages ({one.label})."
+            return f"Loads take {gain} less time on huge pages ({case.label})."
     return ""
 
 
-def _not_registered(one: Case) -> str:
-    refused = one.point.details.get("io_uring_registered_buffers") is False
-    return f"The kernel refused to register the buffers, which costs time ({one.label})." if refused else ""
+def _not_registered(case: Case) -> str:
+    refused = case.point.details.get("io_uring_registered_buffers") is False
+    return f"The kernel refused to register the buffers, which costs time ({case.label})." if refused else ""
 
 
-def _again(one: Case) -> str:
-    return one.run.command or one.command()
+def _again(case: Case) -> str:
+    return case.run.command or case.command()
 
 
 _HEAVY = {"environment", "cpuset", "governor", "debug_kernel"}

@@ -168,10 +168,10 @@ def alike(repeats: Sequence[Sequence[float]]) -> list[float]:
     found = []
     for at, repeat in enumerate(repeats):
         others = [*repeats[:at], *repeats[at + 1 :]] or [repeat]
-        rest = [mean(places) for places in zip(*others, strict=True)]
-        a, b = mean(repeat), mean(rest)
-        both = math.fsum((x - a) * (y - b) for x, y in zip(repeat, rest, strict=True))
-        size = math.sqrt(math.fsum((x - a) ** 2 for x in repeat) * math.fsum((y - b) ** 2 for y in rest))
+        course = [mean(places) for places in zip(*others, strict=True)]
+        a, b = mean(repeat), mean(course)
+        both = math.fsum((x - a) * (y - b) for x, y in zip(repeat, course, strict=True))
+        size = math.sqrt(math.fsum((x - a) ** 2 for x in repeat) * math.fsum((y - b) ** 2 for y in course))
         found.append(both / size if size > 0 else 1.0)
     return found
 

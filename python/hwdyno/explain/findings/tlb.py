@@ -34,14 +34,14 @@ def tlb_reach(case: Case) -> Verdict | None:
     pairs = [(size, ns, _at(dense, _footprint(size, stride))) for size, ns in sorted(chase)]
     known = [(size, ns, alone) for size, ns, alone in pairs if alone is not None]
     edges = find_edges([size for size, _, _ in known], [max(1.0, ns / alone) for _, ns, alone in known])
-    each = max(stride, PAGE_BYTES)
-    every = _apart([edge.size_bytes / each for edge in edges])
+    spacing = max(stride, PAGE_BYTES)
+    every = _apart([edge.size_bytes / spacing for edge in edges])
     pages = [count for count in every if count <= MAX_ENTRIES]
     if not pages:
         return None
     reach = pages[-1] * PAGE_BYTES
     tables = [count for count in every if count > MAX_ENTRIES]
-    size, ns, alone = next(row for row in known if row[0] >= min(4 * pages[-1] * each, known[-1][0]))
+    size, ns, alone = next(row for row in known if row[0] >= min(4 * pages[-1] * spacing, known[-1][0]))
     steps = " and ".join(format_ratio(count) for count in pages)
     first = format_ratio(tables[0]) if tables else ""
     walks = f" From {first} pages on, the page tables themselves leave a cache." if tables else ""

@@ -89,12 +89,12 @@ def client_bytes_s(run: Run, result: ExperimentResult, number: int) -> float | N
 
 def training_too_small(case: Case) -> Verdict | None:
     """A data set below the required size gives no verdict."""
-    what = read_feed(case.result, case.point)
+    fed = read_feed(case.result, case.point)
     memory = case.run.machine.memory.total_bytes
     size = case.point.details.get("dataset_bytes")
-    if what is None or not size or memory is None:
+    if fed is None or not size or memory is None:
         return None
-    by_steps, by_memory = RULE_STEPS * what.batch_bytes * what.number, RULE_MEMORIES * memory
+    by_steps, by_memory = RULE_STEPS * fed.batch_bytes * fed.number, RULE_MEMORIES * memory
     least = max(by_steps, by_memory)
     if size >= least:
         return None
@@ -102,9 +102,9 @@ def training_too_small(case: Case) -> Verdict | None:
     samples = -(-least // (as_number(case.parameter("record_bytes")) or 1))
     return Verdict(
         "info",
-        f"The data set is too small to judge the storage ({what.who}): {format_size(size)}, but MLPerf Storage "
-        f"requires {format_size(least)} ({why}). AU {percent(what.au)} is no verdict.",
-        {"dataset_bytes": size, "least_bytes": least, "au": what.au},
+        f"The data set is too small to judge the storage ({fed.who}): {format_size(size)}, but MLPerf Storage "
+        f"requires {format_size(least)} ({why}). AU {percent(fed.au)} is no verdict.",
+        {"dataset_bytes": size, "least_bytes": least, "au": fed.au},
         f"Use as many samples if there is room: {case.command_with({'samples': f'{samples:.0f}'})}",
         weight=least,
     )
@@ -112,39 +112,39 @@ def training_too_small(case: Case) -> Verdict | None:
 
 def training_read_ahead(case: Case) -> Verdict | None:
     """An epoch that fits into the readers' prefetch is read during its first step, which AU leaves out."""
-    what, details = read_feed(case.result, case.point), case.point.details
+    fed, details = read_feed(case.result, case.point), case.point.details
     steps, epochs = as_number(details.get("steps")), as_number(details.get("epochs"))
     readers, prefetch = case.number("read_threads"), case.number("prefetch")
-    if what is None or not steps or not epochs or not readers or not prefetch:
+    if fed is None or not steps or not epochs or not readers or not prefetch:
         return None
     # An epoch that ended early has fewer steps than the others.
     whole = as_number(details.get("samples_per_epoch"))
     batch = case.number("batch_size") or 1
-    each = min(whole / batch, steps) / what.number if whole else steps / epochs / what.number
+    batches = min(whole / batch, steps) / fed.number if whole else steps / epochs / fed.number
     ahead = readers * prefetch
-    if each > ahead:
+    if batches > ahead:
         return None
     return Verdict(
         "warning",
-        f"AU {percent(what.au)} is meaningless ({what.who}): all {each:.0f} batch{'' if round(each) == 1 else 'es'} of "
-        f"an epoch fit into the {ahead:.0f} that readers prefetch. They were read during the first step, which AU "
-        "leaves out.",
-        {"steps_an_epoch": each, "read_ahead": ahead},
-        f"Use more samples: {case.command_with({'samples': f'{2 * ahead * batch * what.number:.0f}'})}",
-        weight=ahead / each,
+        f"AU {percent(fed.au)} is meaningless ({fed.who}): all {batches:.0f} "
+        f"batch{'' if round(batches) == 1 else 'es'} of an epoch fit into the {ahead:.0f} that readers prefetch. "
+        "They were read during the first step, which AU leaves out.",
+        {"steps_an_epoch": batches, "read_ahead": ahead},
+        f"Use more samples: {case.command_with({'samples': f'{2 * ahead * batch * fed.number:.0f}'})}",
+        weight=ahead / batches,
     )
 
 
 def training_cached(case: Case) -> Verdict | None:
     """Bytes from memory do not measure the storage; nor does direct I/O that a cache answered."""
-    what, share = read_feed(case.result, case.point), case.point.details.get("cached_share_by_device")
-    if what is None or share is None or share <= CACHED:
+    fed, share = read_feed(case.result, case.point), case.point.details.get("cached_share_by_device")
+    if fed is None or share is None or share <= CACHED:
         return None
     requested = ", although direct I/O was requested" if case.direct else ""
     return Verdict(
         "invalid" if case.direct and share > 0.5 else "warning",
-        f"Cached ({what.who}): {percent(share)} of the bytes came from the page cache{requested}. AU "
-        f"{percent(what.au)} measures memory as much as storage.",
+        f"Cached ({fed.who}): {percent(share)} of the bytes came from the page cache{requested}. AU "
+        f"{percent(fed.au)} measures memory as much as storage.",
         {"cached_share": share, "limit": CACHED},
         "Use a filesystem that honours O_DIRECT (tmpfs, overlay and FUSE may not)."
         if case.direct
@@ -155,17 +155,17 @@ def training_cached(case: Case) -> Verdict | None:
 
 def training_client_bound(case: Case) -> Verdict | None:
     """If the loader alone cannot keep up, the storage is not the reason for a low AU."""
-    what = read_feed(case.result, case.point)
-    if what is None or what.passes:
+    fed = read_feed(case.result, case.point)
+    if fed is None or fed.passes:
         return None
-    client = client_bytes_s(case.run, case.result, what.number)
-    need = what.need_bytes_s * what.number * what.au_pass * what.read_share
+    client = client_bytes_s(case.run, case.result, fed.number)
+    need = fed.need_bytes_s * fed.number * fed.au_pass * fed.read_share
     if client is None or client >= need:
         return None
     return Verdict(
         "warning",
-        f"Client-bound ({what.who}): from memory and without computing, this loader delivers "
-        f"{format_bytes_s(client)} where {format_bytes_s(need)} are needed. AU {percent(what.au)} does not show that "
+        f"Client-bound ({fed.who}): from memory and without computing, this loader delivers "
+        f"{format_bytes_s(client)} where {format_bytes_s(need)} are needed. AU {percent(fed.au)} does not show that "
         "the storage is too slow.",
         {"client_bytes_s": client, "need_bytes_s": need},
         "Use a client with more processors, or spread the accelerators over more hosts.",
@@ -175,19 +175,19 @@ def training_client_bound(case: Case) -> Verdict | None:
 
 def training_au(case: Case) -> Verdict | None:
     """Accelerators that wait too long: AU is below the requirement."""
-    what = read_feed(case.result, case.point)
-    if what is None or what.passes or training_client_bound(case) is not None:
+    fed = read_feed(case.result, case.point)
+    if fed is None or fed.passes or training_client_bound(case) is not None:
         return None
-    waits = 1 - what.au
-    reached, required = percent(what.au), percent(what.au_pass)
+    waits = 1 - fed.au
+    reached, required = percent(fed.au), percent(fed.au_pass)
     if reached == required:
-        reached = format_percent(what.au, precise=True)
+        reached = format_percent(fed.au, precise=True)
     return Verdict(
         "warning",
-        f"AU {reached} is below the required {required} ({what.who}): accelerators wait "
-        f"{percent(waits)} of the time. They get {format_bytes_s(what.nominal_bytes_s)} of the "
-        f"{format_bytes_s(what.need_bytes_s * what.number)} that they need.",
-        {"au": what.au, "au_pass": what.au_pass, "nominal_bytes_s": what.nominal_bytes_s},
+        f"AU {reached} is below the required {required} ({fed.who}): accelerators wait "
+        f"{percent(waits)} of the time. They get {format_bytes_s(fed.nominal_bytes_s)} of the "
+        f"{format_bytes_s(fed.need_bytes_s * fed.number)} that they need.",
+        {"au": fed.au, "au_pass": fed.au_pass, "nominal_bytes_s": fed.nominal_bytes_s},
         f"Use fewer accelerators, faster storage or more readers: {case.command(read_threads=16)}",
         weight=waits,
     )
@@ -195,30 +195,30 @@ def training_au(case: Case) -> Verdict | None:
 
 def training_law(case: Case) -> Verdict | None:
     """AU x need must equal throughput: a published row that breaks this is mislabelled, our own is too short."""
-    what = read_feed(case.result, case.point)
-    if what is None or not what.whole_bytes_s or not what.au:
+    fed = read_feed(case.result, case.point)
+    if fed is None or not fed.whole_bytes_s or not fed.au:
         return None
-    product = what.au * what.need_bytes_s * what.number
-    off = product / what.whole_bytes_s - 1
+    product = fed.au * fed.need_bytes_s * fed.number
+    off = product / fed.whole_bytes_s - 1
     if abs(off) <= LAW:
         return None
-    need = what.whole_bytes_s / what.au / what.number
+    need = fed.whole_bytes_s / fed.au / fed.number
     evidence = {"off": off, "need_by_row_bytes_s": need, "tolerance": LAW}
     law = (
-        f"AU x need and throughput disagree by {percent(abs(off))} ({what.who}). AU {percent(what.au)} x "
-        f"{format_bytes_s(what.need_bytes_s)} x {what.number} is {format_bytes_s(product)}, but the throughput "
+        f"AU x need and throughput disagree by {percent(abs(off))} ({fed.who}). AU {percent(fed.au)} x "
+        f"{format_bytes_s(fed.need_bytes_s)} x {fed.number} is {format_bytes_s(product)}, but the throughput "
     )
     if case.is_imported:
         return Verdict(
             "warning",
-            f"{law}is {format_bytes_s(what.whole_bytes_s)}. Accelerator, AU or throughput is mislabelled.",
+            f"{law}is {format_bytes_s(fed.whole_bytes_s)}. Accelerator, AU or throughput is mislabelled.",
             evidence,
             f"Check the labels: a need of {format_bytes_s(need)} per accelerator would fit this row.",
             weight=abs(off),
         )
     return Verdict(
         "info",
-        f"{law}over all steps is {format_bytes_s(what.whole_bytes_s)}. AU leaves out the first step; the epochs are "
+        f"{law}over all steps is {format_bytes_s(fed.whole_bytes_s)}. AU leaves out the first step; the epochs are "
         "too short for AU to represent them.",
         evidence,
         "Judge by throughput here, or use more samples, so that an epoch has more steps.",

@@ -35,17 +35,17 @@ class Plain:
         point = self.point(accelerators)
         return None if point is None else point.throughput.value
 
-    def feeds(self, one: Fed, most: int) -> int:
+    def feeds(self, fed: Fed, most: int) -> int:
         """The most accelerators that plain reads would feed, of the measured numbers up to ``most``."""
         enough = 0
         for number in range(1, most + 1):
             reached = self.bytes_s(number)
-            if reached is not None and reached >= number * one.need_bytes_s * one.read_share * one.au_pass:
+            if reached is not None and reached >= number * fed.need_bytes_s * fed.read_share * fed.au_pass:
                 enough = number
         return enough
 
     @property
-    def what(self) -> str:
+    def title(self) -> str:
         """``plain 512 KiB reads``."""
         size = as_number(self.result.fixed.get("bs"))
         return f"plain {format_size(size)} reads" if size else "plain reads"
@@ -174,12 +174,12 @@ def _by_plain(case: Case, found: list[tuple[Fed, int]]) -> tuple[str, dict[str, 
     reached = plain.bytes_s(largest) if plain else None
     if plain is None or reached is None:
         return "", {}
-    feeds, each = plain.feeds(first, largest), first.need_bytes_s * first.read_share * first.au_pass
+    feeds, need = plain.feeds(first, largest), first.need_bytes_s * first.read_share * first.au_pass
     says = (
-        f" By {plain.what} with {plural(largest * plain.threads_each, 'thread')} ({format_bytes_s(reached)}), it would "
-        f"feed {feeds if feeds < largest else f'all {largest}'}; the rate is enough for {reached / each:.1f}."
+        f" By {plain.title} with {plural(largest * plain.threads_each, 'thread')} ({format_bytes_s(reached)}), it "
+        f"would feed {feeds if feeds < largest else f'all {largest}'}; the rate is enough for {reached / need:.1f}."
     )
-    return says, {"plain_most": feeds, "plain_bytes_s": reached, "plain_by_throughput": reached / each}
+    return says, {"plain_most": feeds, "plain_bytes_s": reached, "plain_by_throughput": reached / need}
 
 
 def _is_disturbed(point: Measurement) -> bool:
@@ -211,22 +211,22 @@ def training_plain(case: Case) -> Verdict | None:
             worst = (abs(off), accelerators, reached, loaded, at)
     if worst is None:
         return None
-    off, what, reached, loaded, at = worst
+    off, fed, reached, loaded, at = worst
     here = Case(case.run, case.result, at)
-    says = f"The loader gets {format_bytes_s(loaded)}, {plain.what} with "
-    says += f"{plural(what.number * plain.threads_each, 'thread')} get {format_bytes_s(reached)}."
+    says = f"The loader gets {format_bytes_s(loaded)}, {plain.title} with "
+    says += f"{plural(fed.number * plain.threads_each, 'thread')} get {format_bytes_s(reached)}."
     evidence = {"loader_bytes_s": loaded, "plain_bytes_s": reached, "apart": off, "tolerance": APART}
     if loaded > reached:
         return Verdict(
             "warning",
-            f"The loader is {percent(off)} faster than plain reads of the same storage ({what.who}). {says} "
+            f"The loader is {percent(off)} faster than plain reads of the same storage ({fed.who}). {says} "
             "Possible causes: a cache, or storage that serves many files better than one.",
             evidence,
             "Use more samples than fit in memory, or direct I/O, and see whether both agree: "
             + here.command(direct=True),
             points=(at,),
         )
-    client = client_bytes_s(case.run, case.result, what.number)
+    client = client_bytes_s(case.run, case.result, fed.number)
     slow = client is not None and client < reached * (1 - APART)
     why = (
         f"The loader itself delivers no more than {format_bytes_s(client)} from memory."
@@ -235,8 +235,7 @@ def training_plain(case: Case) -> Verdict | None:
     )
     return Verdict(
         "warning",
-        f"The storage is not the limit ({what.who}): the loader is {percent(off)} slower than plain reads. "
-        f"{says} {why}",
+        f"The storage is not the limit ({fed.who}): the loader is {percent(off)} slower than plain reads. {says} {why}",
         evidence,
         f"Use a client with more processors, or parse nothing: {here.command(parse='raw')}"
         if slow

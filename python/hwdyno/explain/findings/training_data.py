@@ -36,12 +36,12 @@ def training_faults(case: Case) -> Verdict | None:
     requested = case.point.operations / max(1, case.point.repeats)
     share = lost / requested if requested else 1.0
     names = list(dict.fromkeys(fault.says for fault in faults))
-    rest = f"; {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    more = f"; {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
     cost = f"{format_count(lost)} of {format_count(requested)} samples ({percent(share)}) were not delivered whole"
     return Verdict(
         "invalid" if share > GRAVE else "warning",
         f"{f'Data loss: {cost}' if lost else 'Damaged files, but no sample was lost'} ({case.label}). "
-        f"Files: {'; '.join(names[:_MAX_NAMED])}{rest}.",
+        f"Files: {'; '.join(names[:_MAX_NAMED])}{more}.",
         {"faults": sum(fault.count for fault in faults), "lost_samples": lost, "share": share},
         _remedy(case),
         weight=share,
@@ -57,15 +57,15 @@ def _remedy(case: Case) -> str:
 def training_uneven(case: Case) -> Verdict | None:
     """Accelerators with unequal numbers of samples end an epoch together, so some samples stay unread."""
     note = next((note for note in case.point.notes if note.code == "uneven_tails"), None)
-    left, each = case.point.details.get("samples_left_over"), case.point.details.get("samples_per_epoch")
+    left, per_epoch = case.point.details.get("samples_left_over"), case.point.details.get("samples_per_epoch")
     if note is None or not isinstance(left, int | float):
         return None
     unread = "is" if left == 1 else "are"
-    whole = left + (each if isinstance(each, int | float) else 0)
+    whole = left + (per_epoch if isinstance(per_epoch, int | float) else 0)
     return Verdict(
         "info",
         f"{left:.0f} of {plural(whole, 'sample')} {unread} never read ({case.label}). Reason: {note.says}.",
-        {"samples_left_over": left, "samples_per_epoch": each},
+        {"samples_left_over": left, "samples_per_epoch": per_epoch},
         "Use a number of samples that accelerators x batch size divides" + _suggest_samples(case, whole),
         weight=left / whole if whole else 0.0,
     )
@@ -73,8 +73,8 @@ def training_uneven(case: Case) -> Verdict | None:
 
 def _suggest_samples(case: Case, samples: float) -> str:
     """The command with fewer samples, which the accelerators share evenly; a full stop where so few cannot be."""
-    each = (case.number("batch_size") or 0) * (case.number("accelerators") or 1)
-    even = int(samples // each * each) if each else 0
+    step_samples = (case.number("batch_size") or 0) * (case.number("accelerators") or 1)
+    even = int(samples // step_samples * step_samples) if step_samples else 0
     return f": {case.command_with({'samples': str(even)})}" if even else "."
 
 

@@ -31,23 +31,23 @@ def dlio_compared(case: Case) -> Verdict | None:
     """AU here and by DLIO on the same files, with CPU time per GB, at the point where they differ most."""
     found = []
     for peer in case.result.peers:
-        what = read_feed(case.result, case.result.points[peer.point]) if peer.tool == "dlio" else None
+        fed = read_feed(case.result, case.result.points[peer.point]) if peer.tool == "dlio" else None
         theirs = as_number(peer.details.get("au"))
-        if what is not None and theirs is not None:
-            found.append((abs(what.au - theirs), what, theirs, peer))
+        if fed is not None and theirs is not None:
+            found.append((abs(fed.au - theirs), fed, theirs, peer))
     if not found:
         return None
-    apart, what, theirs, peer = max(found, key=lambda candidate: candidate[0])
+    apart, fed, theirs, peer = max(found, key=lambda candidate: candidate[0])
     here = Case(case.run, case.result, peer.point)
     cost, evidence = _cost(case.result.points[peer.point], peer)
-    evidence = {"au": what.au, "their_au": theirs, "points_apart": 100 * apart, "compared": len(found), **evidence}
+    evidence = {"au": fed.au, "their_au": theirs, "points_apart": 100 * apart, "compared": len(found), **evidence}
     disturbed = "others_at_work" in case.result.points[peer.point].why
-    both = f"AU {percent(what.au)} here, {percent(theirs)} by {peer.full_name} on the same files ({what.who})."
+    both = f"AU {percent(fed.au)} here, {percent(theirs)} by {peer.full_name} on the same files ({fed.who})."
     both += " Other processes loaded this machine." if disturbed else ""
     if apart <= SAME_AU:
         return Verdict("info", f"Both agree: {both}{cost}", evidence, "Nothing to do.", points=(peer.point,))
-    if theirs < what.au:
-        need = (what.need_bytes_s * what.number) / 1e9
+    if theirs < fed.au:
+        need = (fed.need_bytes_s * fed.number) / 1e9
         busy = float(evidence.get("their_cpu_s_per_gb", 0.0)) * need
         why = f" At the needed {need:.2f} GB/s, DLIO would use {times(busy)} processors." if busy > 1 else ""
         return Verdict(

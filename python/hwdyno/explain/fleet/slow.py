@@ -169,7 +169,7 @@ def _losses(nodes: Sequence[Node]) -> tuple[list[tuple[str, Loss]], dict[str, Co
     if not columns:
         return [], {}, 0, []
     experiments = _at_least_typical(_by_experiment(columns))
-    families = [_chances(family) for family in (columns, experiments) if family]
+    families = [_p_values(family) for family in (columns, experiments) if family]
     adjusted = false_discovery_rates([p for p_values, _ in families for p in p_values])
     judged: dict[str, Counter[str]] = {}
     figures: dict[tuple[str, str], list[tuple[NodeFigure, float, float]]] = {}
@@ -197,7 +197,7 @@ def _losses(nodes: Sequence[Node]) -> tuple[list[tuple[str, Loss]], dict[str, Co
         if distance >= _MIN_DISTANCE and (member.node.name, member.key) in named
     ]
     # A single figure among all must reach the first step of the procedure.
-    needed = _deviations_from_chance(FALSE_RATE / len(adjusted), families[0][1])
+    needed = _deviations_from_p_value(FALSE_RATE / len(adjusted), families[0][1])
     seen = [1 - math.exp(-max(needed * column.spread, _MIN_DISTANCE)) for column in columns]
     return found, judged, len(families[0][0]), seen
 
@@ -278,8 +278,8 @@ def _by_experiment(columns: Iterable[NodeDeviations]) -> Iterator[NodeDeviations
             yield _column([some[0][0] for some in several], [median - centre for median in medians])
 
 
-def _chances(columns: Sequence[NodeDeviations]) -> tuple[list[float], float]:
-    """The chance of each deviation, and the degrees of freedom of the Student's t that it comes from."""
+def _p_values(columns: Sequence[NodeDeviations]) -> tuple[list[float], float]:
+    """The p-value of each deviation, and the degrees of freedom of the Student's t that it comes from."""
     import numpy as np
     from scipy.special import stdtr
 
@@ -290,10 +290,10 @@ def _chances(columns: Sequence[NodeDeviations]) -> tuple[list[float], float]:
     return p_values, min(tails, float(np.median(known)))
 
 
-def _deviations_from_chance(chance: float, degrees: float) -> float:
+def _deviations_from_p_value(p_value: float, degrees: float) -> float:
     from scipy.special import stdtrit
 
-    return -float(stdtrit(degrees, chance))
+    return -float(stdtrit(degrees, p_value))
 
 
 def _loss(member: NodeFigure, distance: float, deviations: float, p_value: float) -> Loss:
@@ -318,7 +318,7 @@ def _degrees(distances: Floats) -> float:
     tail, middle = (float(quantile) for quantile in np.quantile(distances, [1 - beyond, 0.5]))
 
     def excess(degrees: float) -> float:
-        return _deviations_from_chance(beyond / 2, degrees) / _deviations_from_chance(0.25, degrees) - tail / middle
+        return _deviations_from_p_value(beyond / 2, degrees) / _deviations_from_p_value(0.25, degrees) - tail / middle
 
     if tail <= 1:  # They differ by less than the least spread.
         return _NORMAL

@@ -27,14 +27,14 @@ MAX_CHANGES = 8
 SHUFFLES = 9_999
 _BATCHES = (199, 800, SHUFFLES - 999)
 _ENOUGH = 30
-"""This many shuffles as good as the series tell its chance within a fifth, and end the search (Besag & Clifford,
+"""This many shuffles as good as the series tell its p-value within a fifth, and end the search (Besag & Clifford,
 Biometrika 78, 1991: sequential Monte Carlo p-values)."""
 _CLIP = 3.0
 """Standard deviations (robust ones) from the median beyond which a run counts as if it were this far, as one slow run
 is no level."""
 _MIN_AUTOCORRELATION = 0.1
 _MAX_AUTOCORRELATION = 0.8
-_CHANCES = 8
+_BIAS_SHUFFLES = 8
 """Shuffles of each series that show what its split hides."""
 MAD_OF_NORMAL = 1.4826
 _OF_CHANGES, _OF_DRIFTS = 0.5 * DISCOVERY_RATE, 0.1 * DISCOVERY_RATE
@@ -126,36 +126,36 @@ def _autocorrelation(series: Sequence[Floats]) -> float:
     import numpy as np
 
     rng = np.random.default_rng(len(series))
-    found, by_chance, runs = [], [], 0
+    found, of_shuffled, runs = [], [], 0
     for values in series:
-        rest = _rest(values)
-        if not float((rest**2).sum()) > 0:
+        residuals = _residuals(values)
+        if not float((residuals**2).sum()) > 0:
             continue
         runs += len(values)
-        found.append(_lag_one(rest))
-        by_chance += [_lag_one(_rest(rng.permutation(rest))) for _ in range(_CHANCES)]
+        found.append(_lag_one(residuals))
+        of_shuffled += [_lag_one(_residuals(rng.permutation(residuals))) for _ in range(_BIAS_SHUFFLES)]
     if not found:
         return 0.0
-    pooled = statistics.fmean(found) - statistics.fmean(by_chance)
+    pooled = statistics.fmean(found) - statistics.fmean(of_shuffled)
     return min(pooled, _MAX_AUTOCORRELATION) if pooled > _MIN_AUTOCORRELATION + 2 / math.sqrt(runs) else 0.0
 
 
-def _rest(values: Floats) -> Floats:
+def _residuals(values: Floats) -> Floats:
     """What up to four levels leave of a series, without far runs."""
     import numpy as np
 
     parts = [values]
     for _ in range(2):
         parts = [half for part in parts for half in _halves(part)]
-    rest = np.concatenate([part - part.mean() for part in parts])
-    far = 3 * MAD_OF_NORMAL * float(np.median(np.abs(rest)))
-    clipped: Floats = np.clip(rest, -far, far)
+    residuals = np.concatenate([part - part.mean() for part in parts])
+    far = 3 * MAD_OF_NORMAL * float(np.median(np.abs(residuals)))
+    clipped: Floats = np.clip(residuals, -far, far)
     return clipped
 
 
-def _lag_one(rest: Floats) -> float:
-    squares = float((rest**2).sum())
-    return float((rest[1:] * rest[:-1]).sum()) / squares if squares > 0 else 0.0
+def _lag_one(residuals: Floats) -> float:
+    squares = float((residuals**2).sum())
+    return float((residuals[1:] * residuals[:-1]).sum()) / squares if squares > 0 else 0.0
 
 
 def _halves(values: Floats) -> list[Floats]:
@@ -187,7 +187,7 @@ def _contrasts(rows: Floats) -> Floats:
 
 
 def _split_p(values: Floats, ends: Sequence[int], kept: float) -> float:
-    """The chance of a split as good as the best one where each level between ``ends`` is only noise.
+    """The p-value of a split as good as the best one where each level between ``ends`` is only noise.
 
     ``kept`` is the share of independent runs that correlated ones are worth (Bartlett's (1 - r) / (1 + r)).
     """
@@ -210,7 +210,7 @@ def _split_p(values: Floats, ends: Sequence[int], kept: float) -> float:
 
 
 def _steps(values: Floats, first: float, limit: float, kept: float) -> tuple[list[int], list[float]]:
-    """The first run of each level but the oldest, with the chances of the splits as they were found."""
+    """The first run of each level but the oldest, with the p-values of the splits as they were found."""
     ends, p_values = [0, len(values)], list[float]()
     p_value = first
     while p_value <= limit and len(p_values) < MAX_CHANGES:
@@ -249,7 +249,7 @@ def _is_line(values: Floats, places: Sequence[int]) -> bool:
 
 
 def _mann_kendall(values: Floats, kept: float) -> float:
-    """The chance of a rank correlation with time like this one; of correlated runs by Hamed & Rao (1998)."""
+    """The p-value of a rank correlation with time like this one; of correlated runs by Hamed & Rao (1998)."""
     from scipy.stats import kendalltau, norm
 
     count = len(values)

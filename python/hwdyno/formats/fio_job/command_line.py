@@ -23,10 +23,10 @@ _CHANGES = {"section", "parse-only", "merge-blktrace-only"}
 
 def make_job_file(words: Sequence[str]) -> str:
     """The job file that ``fio --name=… --rw=…`` means. Raises ``UserError``."""
-    rest = list(words[1:] if words and words[0].rpartition("/")[2] == "fio" else words)
+    remaining = list(words[1:] if words and words[0].rpartition("/")[2] == "fio" else words)
     lines = ["[global]"]
-    while rest:
-        word = rest.pop(0)
+    while remaining:
+        word = remaining.pop(0)
         if not word.startswith("-"):
             raise UserError(
                 f"'{word}' is a job file among fio's options; run `hwdyno storage job {word}`, or leave it out"
@@ -34,9 +34,9 @@ def make_job_file(words: Sequence[str]) -> str:
         name, equals, value = word.lstrip("-").partition("=")
         is_flag = name in _FLAGS | _PROGRAM_FLAGS
         if not equals and not is_flag:
-            if not rest or rest[0].startswith("--"):
+            if not remaining or remaining[0].startswith("--"):
                 raise UserError(f"--{name} has no value; write --{name}=VALUE")
-            value = rest.pop(0)
+            value = remaining.pop(0)
         if name in _CHANGES or name in {"client", "server", "daemonize", "trigger", "trigger-file"}:
             raise UserError(f"--{name} is an option of fio's program that changes what runs; leave it out")
         if name in _OF_THE_PROGRAM:

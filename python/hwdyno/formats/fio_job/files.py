@@ -26,7 +26,7 @@ class Files:
     """Files per thread, if there are no names."""
     format: str = ""
     """Form by ``filename_format``; empty for temporary files that are removed after the job."""
-    each: int | None = None
+    file_bytes: int | None = None
     """Bytes of one file's region; none where the size is a share or the whole of a single file."""
 
     @property
@@ -66,7 +66,7 @@ def read(reader: Reader, given: Parameters, line: int) -> tuple[Files, int | Non
     count = reader.integer("nrfiles", 1, MAX_FILES) or 1
     if names:
         count = len(names)
-    each = _each(reader)
+    file_bytes = _find_file_bytes(reader)
     for key in ("openfiles", "file_service_type"):
         entry = reader.options.get(key)
         value: str | int | None
@@ -82,24 +82,24 @@ def read(reader: Reader, given: Parameters, line: int) -> tuple[Files, int | Non
             f"openfiles={given['openfiles']}: that many files are in use at a time; all stay open, so opening costs "
             "nothing here"
         )
-    size, share = _size(reader, each, count, line)
+    size, share = _size(reader, file_bytes, count, line)
     if count > 1:
-        each = each if each is not None else size // count if size is not None else None
-        if each is not None and each < 1:
+        file_bytes = file_bytes if file_bytes is not None else size // count if size is not None else None
+        if file_bytes is not None and file_bytes < 1:
             raise reader.error(line, f"size={size} is too small for {count} files")
     else:
-        each = None
-    return Files(names, directories, count, named, each), size, share
+        file_bytes = None
+    return Files(names, directories, count, named, file_bytes), size, share
 
 
 def of_trace(trace: Trace, files: Files) -> Files:
     """The files that a trace names, each as long as the furthest operation in the trace."""
     count = len(trace.files)
-    each = -(-trace.bytes // trace.longest) * trace.longest if count > 1 else None
-    return replace(files, names=trace.files, count=count, format="", each=each)
+    file_bytes = -(-trace.bytes // trace.longest) * trace.longest if count > 1 else None
+    return replace(files, names=trace.files, count=count, format="", file_bytes=file_bytes)
 
 
-def _each(reader: Reader) -> int | None:
+def _find_file_bytes(reader: Reader) -> int | None:
     """Read a file's length; a range gives its middle, because all files have one length here."""
     entry = reader.options.get("filesize")
     if entry is None or not re.fullmatch(r"[^-,]+[-,][^-,]+", entry.value):
@@ -112,14 +112,14 @@ def _each(reader: Reader) -> int | None:
     return (low + high) // 2
 
 
-def _size(reader: Reader, each: int | None, count: int, line: int) -> tuple[int | None, float | None]:
+def _size(reader: Reader, file_bytes: int | None, count: int, line: int) -> tuple[int | None, float | None]:
     entry = reader.options.get("size")
     if entry is not None and entry.value.endswith("%"):
         reader.text("size")
         if not re.fullmatch(r"\d{1,3}(\.\d+)?", entry.value[:-1]) or not 0 < float(entry.value[:-1]) <= 100:
             raise reader.error(entry, f"size={entry.value} is not a share from 1% to 100%")
-        if each is not None:
-            return int(each * count * float(entry.value[:-1]) / 100), None
+        if file_bytes is not None:
+            return int(file_bytes * count * float(entry.value[:-1]) / 100), None
         return None, float(entry.value[:-1]) / 100
     size = reader.size("size", 1)
-    return (size if size is not None else each * count if each is not None else None), None
+    return (size if size is not None else file_bytes * count if file_bytes is not None else None), None

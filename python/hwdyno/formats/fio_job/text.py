@@ -39,8 +39,8 @@ def sections(
     current: dict[str, JobOption] | None = None
     for line, where, number in _lines(text, name, included):
         if line.startswith("["):
-            title, closed, rest = line[1:].partition("]")
-            if not closed or not title.strip() or rest.strip():
+            title, closed, tail = line[1:].partition("]")
+            if not closed or not title.strip() or tail.strip():
                 raise UserError(f"{where}:{number}: '{line}' is not a section; write [name]")
             if title.strip().lower() == "global":
                 current = shared

@@ -35,8 +35,8 @@ def find(name: str) -> tuple[Experiment, ...]:
         replace(experiment, renamed_from=name) for experiment in all() if experiment.formerly == name
     )
     if not found:
-        resource, _, rest = name.partition(".")
-        of_resource = [experiment.name for experiment in all() if experiment.resource == resource] if rest else []
+        resource, _, suffix = name.partition(".")
+        of_resource = [experiment.name for experiment in all() if experiment.resource == resource] if suffix else []
         groups = dict.fromkeys(experiment.words[-1] for experiment in all())
         known = of_resource or [*groups, *(experiment.name for experiment in all())]
         raise UserError(f"no experiment or resource is called '{name}'; {hint(name, known)}")

@@ -115,14 +115,16 @@ _BYTES = {"single": 4, "double": 8, "half": 2, "bfloat16": 2, "int32": 4, "int8"
 
 def in_parts(kernel: Declaration, point: Parameters) -> str | None:
     """An intensity that would take a part of an operation on each element, which is read and written."""
-    intensity, each = point.get("intensity"), _BYTES.get(str(point.get("precision")))
-    if not isinstance(intensity, int | float) or each is None:
+    intensity, element_bytes = point.get("intensity"), _BYTES.get(str(point.get("precision")))
+    if not isinstance(intensity, int | float) or element_bytes is None:
         return None
-    operations = intensity * 2 * each
+    operations = intensity * 2 * element_bytes
     if operations >= 1 and operations == int(operations):
         return None
-    near = max(1, round(operations)) / (2 * each)
-    return f"intensity {intensity:g}: an element of {2 * each} B takes whole operations; the nearest is {near:g}"
+    near = max(1, round(operations)) / (2 * element_bytes)
+    return (
+        f"intensity {intensity:g}: an element of {2 * element_bytes} B takes whole operations; the nearest is {near:g}"
+    )
 
 
 ROOFLINE = Experiment(

@@ -45,15 +45,15 @@ def read_readings(path: Path) -> tuple[list[str], Elsewhere]:
     ]
     if not documents:
         raise UserError(f"{path.name} is cut off in its first line; take the readings again")
-    head, *rest = documents
+    head, *records = documents
     plan = Table.from_value(head.values.get("plan"), path.name)
     if plan.values.get("format") != PLAN:
         raise UserError(f"{path.name} has readings of another version's plan; use the same version of hwdyno")
     steps = [Table.from_value(step, path.name) for step in _list(plan, "steps", path.name)]
     for step in steps:
         Table.from_value(step.values.get("point"), path.name)
-    end = next((document for document in rest if "ended_s" in document), None)
-    taken = [document for document in rest if "step" in document]
+    end = next((document for document in records if "ended_s" in document), None)
+    taken = [document for document in records if "step" in document]
     if any(document.count("step") >= len(steps) for document in taken):
         raise UserError(f"{path.name} has readings of steps that its plan has not")
     readings = Readings(

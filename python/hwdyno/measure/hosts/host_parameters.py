@@ -41,10 +41,10 @@ class HostParameters:
                 if {self._all[host], self._all[other]} <= self._members.keys()
             }
         names = list(self._members)[: parameters.get(CLIENTS.name)]
-        each = {name: self._adapt_parameters(adapted, name, number, scratch) for number, name in enumerate(names)}
+        by_host = {name: self._adapt_parameters(adapted, name, number, scratch) for number, name in enumerate(names)}
         if parameters.get(SHARED_FILE.name) is not None and "path" in adapted:
-            each = self._regions(each, parameters, scratch, is_shared=bool(parameters[SHARED_FILE.name]))
-        return each
+            by_host = self._regions(by_host, parameters, scratch, is_shared=bool(parameters[SHARED_FILE.name]))
+        return by_host
 
     def _served_by(self, name: str) -> dict[str, Any]:
         """The parameters by which a host finds another one's server."""
@@ -54,7 +54,7 @@ class HostParameters:
 
     def _regions(
         self,
-        each: dict[str, dict[str, Any]],
+        by_host: dict[str, dict[str, Any]],
         parameters: Mapping[str, Any],
         scratch: Mapping[str, ScratchFile],
         *,
@@ -71,7 +71,7 @@ class HostParameters:
             raise UserError(f"--size {size} has no block for each of {len(self._all)} hosts; use a larger one")
         path = next(iter(scratch.values())).data if scratch else str(parameters["path"])
         found = {}
-        for number, (name, given) in enumerate(each.items()):
+        for number, (name, given) in enumerate(by_host.items()):
             if is_shared:
                 self._check_sees(name, path)
             at = {"path": path, "offset": int(parameters.get("offset") or 0) + number * part} if is_shared else {}

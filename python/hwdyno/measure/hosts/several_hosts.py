@@ -111,14 +111,18 @@ class SeveralHosts(Site):
     def kernels(self) -> dict[str, Declaration]:
         """The kernels that every host has, as the first one declares them."""
         if self._kernels is None:
-            first, *rest = self._each(lambda member: member.kernels()).values()
+            first, *others = self._each(lambda member: member.kernels()).values()
             common = {
                 name: replace(
                     kernel,
-                    possible=tuple(it for it in kernel.possible if all(it in other[name].possible for other in rest)),
+                    possible=tuple(
+                        combination
+                        for combination in kernel.possible
+                        if all(combination in other[name].possible for other in others)
+                    ),
                 )
                 for name, kernel in first.items()
-                if all(name in other for other in rest)
+                if all(name in other for other in others)
             }
             self._kernels = with_clients(common, len(self._all), between=self._serving)
         return self._kernels
@@ -148,10 +152,10 @@ class SeveralHosts(Site):
         pattern = self.kernels()[kernel].axis(BETWEEN.name).default if kernel in self.kernels() else None
         if pattern and not parameters.get("server"):
             parameters = {BETWEEN.name: pattern, **parameters}
-        each = self.parameters_of_each(parameters)
+        by_host = self.parameters_of_each(parameters)
         parts, interrupted = self._collect_results(
-            each,
-            lambda name, member: member.prepare(kernel, each[name]),
+            by_host,
+            lambda name, member: member.prepare(kernel, by_host[name]),
             _longest_s(parameters, self._timeouts.setup_s),
         )
         wanted = len(self._all)

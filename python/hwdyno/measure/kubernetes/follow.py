@@ -204,14 +204,14 @@ def run_measurement(
                 says(_remove_documents(cluster, documents, f"{job['kind']} {name}"))
 
 
-def _remove_documents(cluster: Cluster, documents: Sequence[Document], what: str) -> str:
+def _remove_documents(cluster: Cluster, documents: Sequence[Document], subject: str) -> str:
     """Remove the documents, and say whether that was done: why the measurement ended matters more than this."""
     try:
         cluster.delete(documents)
     except UserError as error:
         again = f"hwdyno kubernetes clean --name {_name(documents[-1])}"
-        return f"{what} may be left in the cluster: {error}; remove it: {again}"
-    return f"{what} and all that was made for it are removed"
+        return f"{subject} may be left in the cluster: {error}; remove it: {again}"
+    return f"{subject} and all that was made for it are removed"
 
 
 def _follow_job(cluster: Cluster, kind: str, name: str, says: Callable[[str], object]) -> JobState:

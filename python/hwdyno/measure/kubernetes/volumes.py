@@ -46,14 +46,14 @@ def parse_volumes(text: str) -> tuple[Volume, ...]:
     """The storages of an option, ``[NAME=]KIND[:OF]`` with commas between them; raises ``UserError``."""
     found: dict[str, Volume] = {}
     for part in text.split(","):
-        name, equals, rest = part.partition("=")
+        name, equals, source = part.partition("=")
         if not equals or ":" in name:
-            name, rest = "data", part
+            name, source = "data", part
         if not LABEL.fullmatch(name):
             raise UserError(f"--storage: '{name}' is not a Kubernetes name; use lower-case letters, digits and -")
         if name in found:
             raise UserError(f"--storage names '{name}' twice")
-        found[name] = _volume(name, rest)
+        found[name] = _volume(name, source)
     return tuple(found.values())
 
 

@@ -71,8 +71,8 @@ def read_header(path: Path) -> Opened:
             size = path.stat().st_size
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}") from None
-    what = f"the header of {path}"
-    table = Table.from_value(foreign.parse_json(text.decode(errors="replace"), what), what).values
+    title = f"the header of {path}"
+    table = Table.from_value(foreign.parse_json(text.decode(errors="replace"), title), title).values
     places: dict[str, TensorExtent] = {}
     about: dict[str, str] = {}
     for name, value in table.items():
@@ -81,7 +81,7 @@ def read_header(path: Path) -> Opened:
             continue
         ends = value.get("data_offsets") if isinstance(value, dict) else None
         if not (isinstance(ends, list) and len(ends) == 2 and all(isinstance(bound, int) for bound in ends)):
-            raise UserError(f"{what} gives no place for the tensor {name}")
+            raise UserError(f"{title} gives no place for the tensor {name}")
         begin, end = 8 + length + int(ends[0]), 8 + length + int(ends[1])
         if not 8 + length <= begin <= end <= size:
             raise UserError(f"{path} ends before its tensor {name}: copy the file again")

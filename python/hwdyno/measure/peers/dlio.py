@@ -177,7 +177,7 @@ def parse_output(
     rates = [rate for rate in (by_epoch[1:] or by_epoch) if rate > 0]
     if not rates:
         raise OSError("DLIO ran no step")
-    batch, each = int(parameters.get("batch_size", 1)), int(parameters.get("samples_per_file", 1))
+    batch, per_file = int(parameters.get("batch_size", 1)), int(parameters.get("samples_per_file", 1))
     samples_s = len(rates) / sum(1 / rate for rate in rates)
     steps, epochs = watch.steps if watch else 0, max(1, len(rates))
     operations = steps * batch * int(parameters.get("accelerators", 1)) * epochs
@@ -188,10 +188,12 @@ def parse_output(
         "samples_s": point.details["samples_s_dlio"],
         "passes": point.details.get("passes"),
         "start_cpu_s": watch.start_s if watch else None,
-        "cpu_s_per_gb": epoch_s * epochs / (operations / each * file_bytes / 1e9) if epoch_s and operations else None,
+        "cpu_s_per_gb": epoch_s * epochs / (operations / per_file * file_bytes / 1e9)
+        if epoch_s and operations
+        else None,
     }
     return PeerReading(
-        throughput=samples_s / each * file_bytes,
+        throughput=samples_s / per_file * file_bytes,
         unit="bytes/s",
         rate=samples_s,
         latency_ns_mean=None,
@@ -223,9 +225,9 @@ def _length(parameters: Mapping[str, Any]) -> tuple[int, int]:
     steps = min(int(parameters.get("steps") or whole), whole)
     epochs, runtime = int(parameters.get("epochs", 1)), float(parameters.get("runtime") or 0.0)
     step_bytes = batch * ranks * float(parameters.get("record_bytes", 1))
-    each = max(float(parameters.get("compute") or 0.0), step_bytes / GUESS_BYTES_S)
+    step_s = max(float(parameters.get("compute") or 0.0), step_bytes / GUESS_BYTES_S)
     if runtime:
-        fits = max(1, int(runtime / each))
+        fits = max(1, int(runtime / step_s))
         # after the first epoch the data is in the page cache again
         least = 1 if parameters.get("cache") == "drop" else MIN_EPOCHS
         epochs = min(epochs, max(least, -(-fits // max(1, steps))))
@@ -265,7 +267,7 @@ def _run_dlio(command: list[str], watch: _Watch, folder: Path) -> None:
     except OSError as error:
         raise OSError(f"DLIO cannot be started: {error.strerror}") from None
     assert process.stdout is not None
-    end, rest, last = time.monotonic() + TIMEOUT_S, b"", ""
+    end, partial, last = time.monotonic() + TIMEOUT_S, b"", ""
     try:
         with selectors.DefaultSelector() as ready, signals.halting(lambda: _end(process)):
             ready.register(process.stdout, selectors.EVENT_READ)
@@ -275,7 +277,7 @@ def _run_dlio(command: list[str], watch: _Watch, folder: Path) -> None:
                 piece = os.read(process.stdout.fileno(), 1 << 16)
                 if not piece:
                     break
-                *lines, rest = (rest + piece).split(b"\n")
+                *lines, partial = (partial + piece).split(b"\n")
                 for line in lines:
                     text = line.decode(errors="replace")
                     watch.line(text, lambda: _cpu_s(process.pid))

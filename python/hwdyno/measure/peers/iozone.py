@@ -74,13 +74,25 @@ class Iozone:
         folder = Path(str(parameters.get("path", ""))).parent
         jobs, block = int(parameters.get("numjobs", 1)), int(parameters.get("bs", 4096))
         room = min(int(parameters.get("size") or MAX_BYTES), MAX_BYTES)
-        each = max(block, room // jobs // block * block)
+        region = max(block, room // jobs // block * block)
         _, tests = _TESTS[str(parameters.get("rw", "read"))]
         direct = ["-I"] if parameters.get("direct") else []
         files = [str(folder / f"job{job}") for job in range(jobs)]
         # -+n: no second pass, which would be of a warm cache.
         return [
-            *("iozone", "-t", str(jobs), "-s", f"{each // _KIB}k", "-r", f"{block // _KIB}k", "-i", "0", *tests, "-+n"),
+            *(
+                "iozone",
+                "-t",
+                str(jobs),
+                "-s",
+                f"{region // _KIB}k",
+                "-r",
+                f"{block // _KIB}k",
+                "-i",
+                "0",
+                *tests,
+                "-+n",
+            ),
             *(*direct, "-F", *files),
         ]
 

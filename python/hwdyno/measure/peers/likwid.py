@@ -60,9 +60,9 @@ class Likwid:
         """The command line."""
         threads = int(parameters.get("threads", 1))
         # Arithmetic stays in the L1 cache; likwid's kB are 10^3.
-        each = 16_000 if kernel == COMPUTE_FLOPS else int(parameters.get("working_set") or 512 << 20)
+        thread_bytes = 16_000 if kernel == COMPUTE_FLOPS else int(parameters.get("working_set") or 512 << 20)
         test = _test(kernel, parameters) or str(parameters.get("operation"))
-        return ["likwid-bench", "-t", test, "-w", f"N:{max(1, each * threads // 1000)}kB:{threads}"]
+        return ["likwid-bench", "-t", test, "-w", f"N:{max(1, thread_bytes * threads // 1000)}kB:{threads}"]
 
     def run(self, kernel: str, parameters: Mapping[str, Any]) -> PeerReading:
         """Run likwid-bench once on this point."""

@@ -94,21 +94,21 @@ class LoadGenerator(ABC):
 def reading(read: Callable[[str], Reported], text: str) -> PeerReading:
     """A tool's load as a peer's reading. Raises ``OSError`` in one line if it cannot be read."""
     try:
-        one = read(text)
+        reported = read(text)
     except UserError as error:
         raise OSError(f"its answer cannot be read: {error}") from None
-    total = one.times.get("total")
+    total = reported.times.get("total")
     return PeerReading(
-        throughput=one.requests_s,
+        throughput=reported.requests_s,
         unit="operations/s",
         rate=None,
         latency_ns_mean=total.mean if total else None,
         cpu_s=None,
-        operations=one.completed,
+        operations=reported.completed,
         details={
-            "output_tokens_s": one.output_tokens_s,
-            **{f"{kind}_ns_mean": latency.mean for kind, latency in one.times.items()},
-            **{f"{kind}_ns_p50": latency.p50 for kind, latency in one.times.items() if latency.p50},
+            "output_tokens_s": reported.output_tokens_s,
+            **{f"{kind}_ns_mean": latency.mean for kind, latency in reported.times.items()},
+            **{f"{kind}_ns_p50": latency.p50 for kind, latency in reported.times.items() if latency.p50},
         },
     )
 

@@ -91,11 +91,11 @@ def parse_output(text: str, parameters: Mapping[str, Any], file_bytes: float) ->
         shares = [share for answer in answers for share in answer.numbers("au")]
     except UserError as error:
         raise OSError(f"its answer cannot be read: {error}") from None
-    batch, each = int(parameters.get("batch_size", 1)), int(parameters.get("samples_per_file", 1))
+    batch, per_file = int(parameters.get("batch_size", 1)), int(parameters.get("samples_per_file", 1))
     samples = batch * steps
     if not samples or not elapsed:
         raise OSError("it ran no step: there are fewer samples than one batch per accelerator")
-    read = samples / each * file_bytes
+    read = samples / per_file * file_bytes
     return PeerReading(
         throughput=read / elapsed,
         unit="bytes/s",

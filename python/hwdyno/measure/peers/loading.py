@@ -30,18 +30,18 @@ class SampleReader:
     """Reads samples by number with the format's reader; each thread keeps one file open."""
 
     def __init__(self, job: dict[str, Any]) -> None:
-        self.kind, self.each = str(job["format"]), int(job["samples_per_file"])
+        self.kind, self.per_file = str(job["format"]), int(job["samples_per_file"])
         self.files: list[str] = job["files"]
         self.columns = int(job.get("read_columns") or 0)
         self.source: tuple[str, Any] = ("", None)
 
     def __call__(self, number: int) -> Any:
         """One sample as an array of its bytes."""
-        path, at = self.files[number // self.each], number % self.each
+        path, at = self.files[number // self.per_file], number % self.per_file
         name, source = self.source
         if name != path:
             source = getattr(self, f"_open_{self.kind}")(path)
-            self.source = (path, source) if self.each > 1 else ("", None)
+            self.source = (path, source) if self.per_file > 1 else ("", None)
         return getattr(self, f"_take_{self.kind}", self._take)(source, at)
 
     def batch(self, numbers: list[int]) -> list[Any]:
@@ -50,7 +50,7 @@ class SampleReader:
             return [self(number) for number in numbers]
         rows: dict[str, list[int]] = {}
         for number in numbers:
-            rows.setdefault(self.files[number // self.each], []).append(number % self.each)
+            rows.setdefault(self.files[number // self.per_file], []).append(number % self.per_file)
         return [column for path, wanted in rows.items() for column in self._rows(path, wanted)]
 
     def _rows(self, path: str, wanted: list[int]) -> Iterator[Any]:
@@ -73,7 +73,7 @@ class SampleReader:
                 first = end
 
     def _take(self, source: Any, at: int) -> Any:
-        return source[..., at] if self.each > 1 else source
+        return source[..., at] if self.per_file > 1 else source
 
     def _open_npz(self, path: str) -> Any:
         import numpy as np
@@ -148,7 +148,7 @@ class Batches:
         self.job, self.samples = job, SampleReader(job)
 
     def __len__(self) -> int:
-        return len(self.samples.files) * self.samples.each
+        return len(self.samples.files) * self.samples.per_file
 
     def __getitems__(self, numbers: list[int]) -> list[Any]:
         """A whole batch at once, PyTorch's batched fetch."""

@@ -43,9 +43,9 @@ def run_on_site(peer: Peer, kernel: str, parameters: dict[str, Any], site: Site)
         return peer.run(kernel, parameters)
     if why := peer.unsupported_reason(kernel, parameters):
         raise UserError(why)
-    each = site.parameters_of_each(parameters)
-    outcomes = site.execute_each({name: peer.program(kernel, job) for name, job in each.items()})
-    readings = {name: _reading(peer, each[name], outcome, name) for name, outcome in outcomes.items()}
+    by_host = site.parameters_of_each(parameters)
+    outcomes = site.execute_each({name: peer.program(kernel, job) for name, job in by_host.items()})
+    readings = {name: _reading(peer, by_host[name], outcome, name) for name, outcome in outcomes.items()}
     return merge_readings(readings) if site.several else next(iter(readings.values()))
 
 

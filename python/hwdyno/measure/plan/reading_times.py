@@ -69,8 +69,8 @@ def timing(plan: Plan, left_s: float | None, more: int = 0) -> Timing:
             paired = readings * planned.count_pairs(plan)
             count = readings + paired + 1
             shares += count * planned.experiment.runtime_share
-            each = sum(overhead_s(planned, point) for point in planned.points)
-            overhead += paired * planned.peer_overhead_s + count * each / max(1, len(planned.points))
+            summed_s = sum(overhead_s(planned, point) for point in planned.points)
+            overhead += paired * planned.peer_overhead_s + count * summed_s / max(1, len(planned.points))
         share = (left_s - overhead) / shares / (profile.runtime_s + profile.ramp_s)
         runtime, ramp = profile.runtime_s * min(1.0, share), profile.ramp_s * min(1.0, share)
         if runtime >= SHORTEST_S or (repeats, of_quoted) == tiers[-1]:
@@ -85,11 +85,11 @@ def _describe_cut(plan: Plan, runtime_s: float, repeats: int, quoted: int) -> st
     """How long readings are in this run, and how many a point has."""
     shares = {planned.experiment.runtime_share for planned in plan.experiments if planned.points}
     times = " to ".join(f"{runtime_s * share:.2g}" for share in sorted({min(shares), max(shares)}))
-    each = f"{repeats} of each point"
+    counts = f"{repeats} of each point"
     if quoted != repeats and any(planned.quoted for planned in plan.experiments):
         others = any(len(planned.quoted) < len(planned.points) for planned in plan.experiments)
-        each = f"{quoted} of each headline figure" + (f", {repeats} of each other point" if others else "")
-    return f"Readings are shortened to {times} s, {each}, to end in time"
+        counts = f"{quoted} of each headline figure" + (f", {repeats} of each other point" if others else "")
+    return f"Readings are shortened to {times} s, {counts}, to end in time"
 
 
 def setup_s(planned: Planned, point: Parameters) -> float:

@@ -141,17 +141,17 @@ class Allowance:
             if self.of_quoted is None or self.timing.repeats_min > 1 or plan.profile.repeats_min == 1:
                 break
 
-    def fit_plan(self, rest: Plan) -> Plan:
+    def fit_plan(self, remaining: Plan) -> Plan:
         """The remaining experiments, with as many points as fit into the time left."""
-        return budget.fit_plan(self._with_overheads(rest), self.left_s)
+        return budget.fit_plan(self._with_overheads(remaining), self.left_s)
 
-    def set_deadline(self, rest: Plan, first: int = 1) -> None:
+    def set_deadline(self, remaining: Plan, first: int = 1) -> None:
         """When the ``first`` experiments have had their part: what they need, and what leaves the others theirs."""
         left = self.unreserved_s
         if left is None or "runtime" in self.given:
             return
-        rest = self._with_overheads(rest)
-        needs = [budget.needs_s(planned, rest, self.timing) for planned in rest.experiments]
+        remaining = self._with_overheads(remaining)
+        needs = [budget.needs_s(planned, remaining, self.timing) for planned in remaining.experiments]
         part = sum(needs[:first]) / sum(needs) if sum(needs) else 1.0
         others = sum(needs[first:])
         grace = budget.GRACE * (self.budget_s or 0.0)

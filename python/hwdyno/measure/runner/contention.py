@@ -190,9 +190,9 @@ class _ContentionRounds(PlanRun):
         left = self.allowance.left_s
         if left is None:
             return
-        each = 2 * (len(sides) - 1) + 1
-        overhead_s = sum(each * side.setup_s + (len(sides) - 1) * settle_s(side) for side in sides)
-        fits_s = (left / WANTED_ROUNDS - overhead_s) / (each * len(sides))
+        per_side = 2 * (len(sides) - 1) + 1
+        overhead_s = sum(per_side * side.setup_s + (len(sides) - 1) * settle_s(side) for side in sides)
+        fits_s = (left / WANTED_ROUNDS - overhead_s) / (per_side * len(sides))
         shortened = max(SHORTEST_S, min(self.runtime_s, fits_s))
         if shortened < self.runtime_s:
             self.progress.says(f"Shortened to {shortened:.2g} s per reading to end in time")

@@ -57,12 +57,12 @@ def list_refusals(experiments: Sequence[ExperimentResult]) -> list[str]:
     return [text] if count else []
 
 
-def mark_interrupted(run: Run, is_interrupted: bool, planned: int, what: str = "points") -> Run:
+def mark_interrupted(run: Run, is_interrupted: bool, planned: int, noun: str = "points") -> Run:
     """The Run, marked as interrupted if it is, also by a signal after its last reading."""
     if run.interrupted or not (is_interrupted or signals.is_end_requested()):
         return run
     done = sum(len(experiment.points) for experiment in run.experiments)
-    why = f"interrupted: {done} of {planned} {what} were measured"
+    why = f"interrupted: {done} of {planned} {noun} were measured"
     return replace(run, interrupted=True, degraded=(why, *run.degraded))
 
 

@@ -57,7 +57,7 @@ class Work:
     writes: bool
     count: int = 1
     """Files for each thread."""
-    each: int | None = None
+    file_bytes: int | None = None
     """Bytes of the region of one of several files."""
     notes: tuple[Note, ...] = ()
     after: tuple[int, ...] = ()
@@ -306,11 +306,11 @@ def _files(
             size = files_bytes(work) - offset
             if work.several:
                 threads = int(work.parameters.get("numjobs") or 1)
-                paths, size = workspace.files(work.count * threads), work.each or 0
+                paths, size = workspace.files(work.count * threads), work.file_bytes or 0
             for path in paths:
                 _lay_out(host, path, offset + size, seed, progress)
         else:
-            paths, size = work.files, (work.each if work.several else work.size) or 0
+            paths, size = work.files, (work.file_bytes if work.several else work.size) or 0
             if work.size_share is not None:
                 size = int(min(map(_length, paths)) * work.size_share)
         given[id(work)] = {**parameters, "path": str(paths[0]), "size": size}
@@ -331,7 +331,7 @@ def files_bytes(work: Work) -> int:
     """Total length of the files created for a job; a single file has one region for each thread."""
     offset, threads = int(work.parameters.get("offset") or 0), int(work.parameters.get("numjobs") or 1)
     if work.several:
-        return (offset + (work.each or 0)) * work.count * threads
+        return (offset + (work.file_bytes or 0)) * work.count * threads
     return offset + (work.size or 0) * threads
 
 
@@ -345,7 +345,7 @@ def _check(work: Work, needed: dict[Path, int]) -> None:
 
 
 def _check_file(work: Work, path: Path, needed: dict[Path, int]) -> None:
-    size = work.each if work.several else work.size
+    size = work.file_bytes if work.several else work.size
     end = int(work.parameters.get("offset") or 0) + (size or 0)
     if path.is_symlink() and (work.writes or not path.exists()):
         raise UserError(

@@ -185,9 +185,9 @@ class PlanRun(RunRecord):
             if self.interrupted:
                 return
             # Planned again for the rest: readings slower than estimated must not use up its time.
-            rest = self._fit_remaining(replace(others, experiments=others.experiments[begun:]), len(block))
-            self.allowance.share_out(rest)
-            self.allowance.set_deadline(rest, len(block))
+            remaining = self._fit_remaining(replace(others, experiments=others.experiments[begun:]), len(block))
+            self.allowance.share_out(remaining)
+            self.allowance.set_deadline(remaining, len(block))
             names = ", ".join(planned.experiment.name for planned in block)
             if begun and self.allowance.is_spent:
                 total = format_duration(self.plan.budget_s or 0.0)
@@ -240,10 +240,10 @@ class PlanRun(RunRecord):
             for point in self.points[planned.experiment.name]:
                 point.done = True
 
-    def _fit_remaining(self, rest: Plan, first: int) -> Plan:
+    def _fit_remaining(self, remaining: Plan, first: int) -> Plan:
         """The remaining experiments, the ``first`` of them with as many points as fit into the time left."""
-        found = self.allowance.fit_plan(rest)
-        for planned, kept in zip(rest.experiments[:first], found.experiments, strict=False):
+        found = self.allowance.fit_plan(remaining)
+        for planned, kept in zip(remaining.experiments[:first], found.experiments, strict=False):
             name = planned.experiment.name
             if len(kept.points) < len(planned.points):
                 every = len(self.points[name])

@@ -51,7 +51,10 @@ def of_experiments(
         part = kind.make(_brief(kind, members, request, scratch.folder), host)
         # The scratch directory's name is random.
         shown = [
-            replace(preparation, what=preparation.what.replace(str(scratch.folder), f"{place}/hwdyno-scratch-…"))
+            replace(
+                preparation,
+                description=preparation.description.replace(str(scratch.folder), f"{place}/hwdyno-scratch-…"),
+            )
             for preparation in part.preparations
         ]
         parts.append(replace(part, plan=replace(part.plan, path=place), preparations=(scratch_folder, *shown)))

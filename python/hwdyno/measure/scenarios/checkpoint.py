@@ -54,9 +54,9 @@ def make(request: Request, host: Host) -> Scenario:
         slots = max(1, min(int(settled["writes"] or 1), int(free * ROOM_SHARE / model.bytes)))
         settled["slots"] = slots
         called = f"training.checkpoint.{model.model}" + (f"@{name}" if many else "")
-        one = replace(CHECKPOINT, name=called, fixed=fixed, settled=settled)
+        experiment = replace(CHECKPOINT, name=called, fixed=fixed, settled=settled)
         axes = request.axes if request.is_brief else {}
-        chosen.append((request.as_part(one, BRIEF_RUNTIME_SHARE), {"ranks": ranks, **axes}))
+        chosen.append((request.as_part(experiment, BRIEF_RUNTIME_SHARE), {"ranks": ranks, **axes}))
         folders.append(_folder(folder, slots, model.bytes))
     plan = replace(request, load="ranks", peers=False).plan(chosen, host)
     if not request.is_brief:
@@ -70,9 +70,9 @@ def make(request: Request, host: Host) -> Scenario:
     return Scenario(plan=plan, preparations=tuple(folders), remarks=tuple(remarks), summary=_summary)
 
 
-def _folder(folder: Path, slots: int, each: int) -> FolderOfPoints:
-    what = f"checkpoints: {slots} in {folder}, removed afterwards"
-    return FolderOfPoints(what=what, where=folder, bytes=slots * each)
+def _folder(folder: Path, slots: int, slot_bytes: int) -> FolderOfPoints:
+    description = f"checkpoints: {slots} in {folder}, removed afterwards"
+    return FolderOfPoints(description=description, where=folder, bytes=slots * slot_bytes)
 
 
 def _summary(run: Run) -> Iterator[str]:

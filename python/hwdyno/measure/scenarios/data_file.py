@@ -19,12 +19,12 @@ def list_preparations(plan: Plan) -> tuple[Preparation, ...]:
         return ()
     place = check_place(plan.path, writes=plan.writes, destroy=plan.destroy, serial=plan.serial)
     if place.device_bytes is None:
-        what = f"data file: in {plan.path}, removed afterwards"
-        return (Preparation(what=what, where=plan.path, bytes=plan.data_bytes), *_journals(plan))
+        description = f"data file: in {plan.path}, removed afterwards"
+        return (Preparation(description=description, where=plan.path, bytes=plan.data_bytes), *_journals(plan))
     size = min(place.device_bytes, plan.data_bytes)
     fate = "is overwritten: all its data is lost" if plan.writes else "is only read"
-    what = f"raw device: {format_bytes(size)} of {plan.path}, which {fate}"
-    return (Preparation(what=what, where=plan.path, bytes=size if plan.writes else 0), *_journals(plan))
+    description = f"raw device: {format_bytes(size)} of {plan.path}, which {fate}"
+    return (Preparation(description=description, where=plan.path, bytes=size if plan.writes else 0), *_journals(plan))
 
 
 def _journals(plan: Plan) -> tuple[Preparation, ...]:
@@ -37,4 +37,6 @@ def _journals(plan: Plan) -> tuple[Preparation, ...]:
             blocks = int(parameters.get("size") or 0) // int(parameters.get("bs") or 4096)
             words = _HEADER_WORDS + _JOB_WORDS * jobs + _BLOCK_WORDS * blocks
             sizes[path] = max(sizes.get(path, 0), words * _WORD_BYTES)
-    return tuple(Preparation(what=f"journal: {path}, kept", where=path, bytes=size) for path, size in sizes.items())
+    return tuple(
+        Preparation(description=f"journal: {path}, kept", where=path, bytes=size) for path, size in sizes.items()
+    )

@@ -135,7 +135,7 @@ def _pass_bytes(work: Work) -> int:
     if not work.files:
         return files_bytes(work) - int(work.parameters.get("offset") or 0)
     if work.several:
-        return (work.each or 0) * len(work.files)
+        return (work.file_bytes or 0) * len(work.files)
     if work.size is None and work.files[0].exists():
         return int(work.files[0].stat().st_size * (work.size_share or 1.0))
     return work.size or 0
@@ -152,10 +152,13 @@ def _files(groups: Sequence[Sequence[Work]]) -> tuple[Preparation, ...]:
     kept = laid_out([work for group in groups for work in group])
     return (
         *(
-            Preparation(what=f"files of the jobs: in {path}, removed afterwards", where=path, bytes=size)
+            Preparation(description=f"files of the jobs: in {path}, removed afterwards", where=path, bytes=size)
             for path, size in needed.items()
         ),
-        *(Preparation(what=f"file of a job: {path}", where=path.parent, bytes=size) for path, size in kept.items()),
+        *(
+            Preparation(description=f"file of a job: {path}", where=path.parent, bytes=size)
+            for path, size in kept.items()
+        ),
     )
 
 
@@ -220,7 +223,7 @@ def _work(job: FioJob, path: Path, overwrite: bool) -> Work:
         directory=path / folders[0],
         files=tuple(path / name for name in names),
         count=job.files.count,
-        each=job.files.each,
+        file_bytes=job.files.file_bytes,
         size=job.size,
         size_share=job.size_share,
         writes=job.writes,

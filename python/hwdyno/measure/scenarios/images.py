@@ -46,13 +46,13 @@ def make_scenario(request: Request, host: Host, source: ModelSource, count: int,
     preparations: list[Preparation] = []
     for name, place in request.places:
         folder = place / f"hwdyno-images-{count}"
-        one = replace(
+        experiment = replace(
             IMAGES,
             name=f"{IMAGES.name}@{name}" if names or len(request.places) > 1 else IMAGES.name,
             fixed={**IMAGES.fixed, "model": source.name, "files": count},
             settled={"path": str(source.at(place)), "folder": str(folder)},
         )
-        chosen.append((request.as_part(one, one.time_share), request.axes))
+        chosen.append((request.as_part(experiment, experiment.time_share), request.axes))
         preparations += [*files_for(source, place, request, with_gguf=False), images_in(folder, count, request)]
     return Scenario(
         plan=request.plan(chosen, host),
@@ -136,7 +136,7 @@ def images_in(folder: Path, count: int, request: Request) -> ImageFiles:
     keeps = bool(request.options.get("keep") or request.options.get("generate"))
     fate = ("made and kept" if keeps else "made and removed") if missing else "existing images"
     return ImageFiles(
-        what=f"images: {plural(count, 'JPEG file')} in {folder} ({fate})",
+        description=f"images: {plural(count, 'JPEG file')} in {folder} ({fate})",
         where=folder,
         bytes=size,
         compute_s=size / jpeg_images.MADE_BYTES_S,

@@ -89,10 +89,10 @@ def _experiments(request: Request, source: ModelSource, parts: Sequence[str]) ->
     options = request.options
     made: list[Experiment] = []
     for part in parts:
-        (one,) = (found for found in (catalogue.COLD_START, catalogue.DECODE, catalogue.MEMORY, catalogue.RESTORE)
-                  if found.name == part)  # fmt: skip
+        known_parts = (catalogue.COLD_START, catalogue.DECODE, catalogue.MEMORY, catalogue.RESTORE)
+        (experiment,) = (candidate for candidate in known_parts if candidate.name == part)
         if part == PARTS[2]:
-            made.append(one)
+            made.append(experiment)
             continue
         option, known, defaults = {
             PARTS[0]: ("cold", LOADERS, DEFAULT_LOADERS),
@@ -105,45 +105,47 @@ def _experiments(request: Request, source: ModelSource, parts: Sequence[str]) ->
             sweep: Sweep = Sweep(loader=words, cache="cold", threads=4)
             again = tuple(word for word in words if word != "raw" and word != "direct")
             sweep = sweep + Sweep(loader=again, cache="warm", threads=4) if again and not request.axes else sweep
-            made.append(replace(one, sweep=sweep, base=Sweep(loader=words, cache="cold", threads=4)))
+            made.append(replace(experiment, sweep=sweep, base=Sweep(loader=words, cache="cold", threads=4)))
         else:
-            made.append(with_stacks(one, words))
+            made.append(with_stacks(experiment, words))
     return made
 
 
-def with_stacks(one: Experiment, stacks: Sequence[str]) -> Experiment:
+def with_stacks(experiment: Experiment, stacks: Sequence[str]) -> Experiment:
     """The experiment with these engines; with the profile quick, those that spin have one thread."""
     from hwdyno.measure.sweep import Sweep
 
     def make_sweep(sweep: Sweep, stacks: Sequence[str], **more: int) -> Sweep:
         return Sweep(dict(sweep.axes) | {"stack": tuple(stacks)} | more)
 
-    made = replace(one, sweep=make_sweep(one.sweep, stacks))
-    if one.quick is None:
+    made = replace(experiment, sweep=make_sweep(experiment.sweep, stacks))
+    if experiment.quick is None:
         return made
-    parts = [make_sweep(one.quick, calm)] if (calm := [stack for stack in stacks if stack not in SPINNING]) else []
+    parts = (
+        [make_sweep(experiment.quick, calm)] if (calm := [stack for stack in stacks if stack not in SPINNING]) else []
+    )
     spinning = [stack for stack in stacks if stack in SPINNING]
-    parts += [make_sweep(one.quick, spinning, threads=1)] if spinning else []
+    parts += [make_sweep(experiment.quick, spinning, threads=1)] if spinning else []
     return replace(made, quick=parts[0] if len(parts) == 1 else parts[0] + parts[1])
 
 
-def _place_experiment(one: Experiment, source: ModelSource, name: str, place: Path, *, many: bool) -> Experiment:
+def _place_experiment(experiment: Experiment, source: ModelSource, name: str, place: Path, *, many: bool) -> Experiment:
     """The experiment of one storage."""
-    if one.name == PARTS[2]:
-        return one
+    if experiment.name == PARTS[2]:
+        return experiment
     fixed = source.fixed_parameters(place)
     return replace(
-        one,
-        name=f"{one.name}@{name}" if many else one.name,
-        fixed={**one.fixed, "model": fixed["model"]},
+        experiment,
+        name=f"{experiment.name}@{name}" if many else experiment.name,
+        fixed={**experiment.fixed, "model": fixed["model"]},
         settled={"path": fixed["path"]},
     )
 
 
-def _axes(one: Experiment, request: Request, axes: Mapping[str, Mapping[str, Any]] | None) -> dict[str, Any]:
+def _axes(experiment: Experiment, request: Request, axes: Mapping[str, Mapping[str, Any]] | None) -> dict[str, Any]:
     if axes is not None:
-        return dict(axes.get(one.name.partition("@")[0], {}))
-    return {} if one.name == PARTS[2] else dict(request.axes)
+        return dict(axes.get(experiment.name.partition("@")[0], {}))
+    return {} if experiment.name == PARTS[2] else dict(request.axes)
 
 
 def _uses_llama(planned: Planned) -> bool:

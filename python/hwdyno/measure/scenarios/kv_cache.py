@@ -77,8 +77,8 @@ def _folder(planned: Planned, path: Path) -> FolderOfPoints:
             f"--capacity {int(MAX_OF_ROOM * free) >> 20}M or less"
         )
     folder = Path(str(planned.fixed["path"]))
-    what = f"KV cache: entries in {folder}, removed afterwards"
-    return FolderOfPoints(what=what, where=folder, bytes=int(capacity), is_limit=True)
+    description = f"KV cache: entries in {folder}, removed afterwards"
+    return FolderOfPoints(description=description, where=folder, bytes=int(capacity), is_limit=True)
 
 
 def _memory(plan: Plan) -> str:

@@ -189,10 +189,10 @@ def files_for(
             "use a smaller --model"
         )
     fate = ("made and kept" if keeps else "made and removed") if size else "existing model"
-    what = f"model: {model.name}, {format_size(model.bytes)} of weights, in {folder} ({fate})"
+    description = f"model: {model.name}, {format_size(model.bytes)} of weights, in {folder} ({fate})"
     return (
         ModelFiles(
-            what=what, where=folder, bytes=size + restores, compute_s=size * MADE_S_PER_BYTE, model=model,
+            description=description, where=folder, bytes=size + restores, compute_s=size * MADE_S_PER_BYTE, model=model,
             with_gguf=with_gguf, keeps=keeps,
         ),
     )  # fmt: skip

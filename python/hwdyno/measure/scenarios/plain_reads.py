@@ -76,7 +76,7 @@ def list_files(plan: Plan) -> tuple[PlainFile, ...]:
     sizes = {Path(str(planned.fixed["path"])): int(planned.fixed["size"] or 0) for planned in mine}
     return tuple(
         PlainFile(
-            what=f"plain reads: {path} (written and removed)",
+            description=f"plain reads: {path} (written and removed)",
             where=path,
             bytes=size,
             seed=plan.seed,

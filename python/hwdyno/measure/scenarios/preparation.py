@@ -22,7 +22,7 @@ class Interrupted(KeyboardInterrupt):
 class Preparation:
     """Something that a scenario makes and removes, or, if its points make it themselves, only removes."""
 
-    what: str = ""
+    description: str = ""
     """What it is, where, and what becomes of it, for a dry run; empty for what is not worth a line."""
     where: Path
     bytes: int = 0

@@ -83,8 +83,8 @@ class Scenario:
         signals.check()
         end_orphans()
         if self.preparations and make_site(host).several:
-            what = self.preparations[0].what or "what this measures must be prepared"
-            raise UserError(f"{what}works on one machine only, and this site has several hosts")
+            description = self.preparations[0].description or "what this measures must be prepared"
+            raise UserError(f"{description}works on one machine only, and this site has several hosts")
         began = time.monotonic()
         with signals.keeping(), contextlib.ExitStack() as outer:
             made = contextlib.ExitStack()

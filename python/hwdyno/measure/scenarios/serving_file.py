@@ -36,7 +36,7 @@ def make(request: Request, host: Host) -> Scenario:
         raise UserError("--slots and --server-threads are at most 1024, --context at most 16777216, each above 0")
     llama.check()
     started = llama.Started(model, slots, threads, context)
-    served = ServerOfFile(where=model, what=f"llama.cpp: serves {model.name} at {started.url}", started=started)
+    served = ServerOfFile(where=model, description=f"llama.cpp: serves {model.name} at {started.url}", started=started)
     return replace(serving.of_url(request, host, started.url), preparations=(served,))
 
 
@@ -49,7 +49,7 @@ class ServerOfFile(Preparation):
     @contextlib.contextmanager
     def make_available(self, host: Host, says: Says) -> Iterator[bool]:
         """The server answers inside of the context, and is gone after. Raises ``UserError`` where it does not start."""
-        says(self.what)
+        says(self.description)
         with self.started.running():
             yield True
 

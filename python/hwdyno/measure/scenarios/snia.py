@@ -33,8 +33,8 @@ class SniaScenario(Scenario):
         from hwdyno.measure.experiments.storage_snia import PRECONDITION_TIMES
 
         size = PRECONDITION_TIMES * self.plan.data_bytes
-        what = "preconditioning: sequential writes of 128 KiB"
-        return (*super().prepares(), Preparation(what=what, where=self.plan.path, bytes=size))
+        description = "preconditioning: sequential writes of 128 KiB"
+        return (*super().prepares(), Preparation(description=description, where=self.plan.path, bytes=size))
 
     def points(self, write_bytes_s: float) -> list[Line]:
         """Every workload with what its rounds write at most: time decides how many there are, and how long."""

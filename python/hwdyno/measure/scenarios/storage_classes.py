@@ -135,7 +135,7 @@ def make_grid(request: Request, host: Host, *, timed: bool = True) -> Scenario:
     plan = replace(request, load=None).plan(chosen, host)
     preparations = tuple(
         plain_reads.PlainFile(
-            what=f"fio's grid: {file} (written and removed)", where=file, bytes=size, seed=plan.seed,
+            description=f"fio's grid: {file} (written and removed)", where=file, bytes=size, seed=plan.seed,
             left_out_by="--no-grid",
         )
         for file, size in files.items()

@@ -257,16 +257,16 @@ def _accelerators(target: StoredDataSet, request: Request, given: Mapping[str, A
         where = f"@{target.storage}" if many else ""
         # Of so small a set a second epoch would be read from the page cache.
         brief: Parameters = {"epochs": 1} if request.is_brief else {}
-        one = replace(_on(ACCELERATORS, kind, target, brief), name=f"training.{label}{where}")
-        yield request.as_part(one, BRIEF_RUNTIME_SHARE), given
+        experiment = replace(_on(ACCELERATORS, kind, target, brief), name=f"training.{label}{where}")
+        yield request.as_part(experiment, BRIEF_RUNTIME_SHARE), given
 
 
-def _on(one: Experiment, kind: TrainingWorkload, target: StoredDataSet, more: Parameters) -> Experiment:
+def _on(experiment: Experiment, kind: TrainingWorkload, target: StoredDataSet, more: Parameters) -> Experiment:
     """The experiment on a target's data set: the command names the workload, and what follows from it is settled."""
     named: Parameters = {"workload": kind.name, "accelerator": kind.accelerator}
-    settled = {name: value for name, value in kind.parameters.items() if name not in {*named, *one.fixed}}
+    settled = {name: value for name, value in kind.parameters.items() if name not in {*named, *experiment.fixed}}
     places: Parameters = {"path": str(target.folder), "storage": target.storage, **more}
-    return replace(one, fixed={**one.fixed, **named}, settled={**settled, **places})
+    return replace(experiment, fixed={**experiment.fixed, **named}, settled={**settled, **places})
 
 
 def _client(
@@ -279,13 +279,13 @@ def _client(
     part: Parameters = {"subset": _subset(kind, max(_accelerator_counts(given)))}
     where = f".{kind.samples}@{target.storage}" if many else ""
     options = {name: value for name, value in given.items() if name not in {"cache", "epochs", "steps"}}
-    one = _on(CLIENT, replace(kind, accelerator=""), target, part)
-    one = replace(one, name=f"training.client.{kind.name}{where}")
+    experiment = _on(CLIENT, replace(kind, accelerator=""), target, part)
+    experiment = replace(experiment, name=f"training.client.{kind.name}{where}")
     if request.is_brief:
-        return request.as_part(one, BRIEF_CLIENT_SHARE), options
+        return request.as_part(experiment, BRIEF_CLIENT_SHARE), options
     if is_divided:
-        return replace(one, time_share=CLIENT_S / CARE["quick"].runtime_s), options
-    return one, {**options, "runtime": CLIENT_S}
+        return replace(experiment, time_share=CLIENT_S / CARE["quick"].runtime_s), options
+    return experiment, {**options, "runtime": CLIENT_S}
 
 
 def _plain_reads(targets: list[StoredDataSet], request: Request, given: Mapping[str, Any]) -> list[Chosen]:
@@ -375,9 +375,11 @@ def make_data_set(target: StoredDataSet, *, keeps: bool) -> DataSet:
 
     kind = target.data
     fate = ("generated and kept" if keeps else "generated and removed") if target.ours else "existing data"
-    what = f"data: {kind.samples} samples of {kind.name}, {format_size(kind.bytes)}, in {target.folder} ({fate})"
+    description = f"data: {kind.samples} samples of {kind.name}, {format_size(kind.bytes)}, in {target.folder} ({fate})"
     missing = max(0, file_bytes(kind) - bytes_below(target.folder)) if target.ours else 0
-    return DataSet(what=what, where=target.folder, bytes=missing, data=kind, is_ours=target.ours, keeps=keeps)
+    return DataSet(
+        description=description, where=target.folder, bytes=missing, data=kind, is_ours=target.ours, keeps=keeps
+    )
 
 
 def _list_workloads() -> str:

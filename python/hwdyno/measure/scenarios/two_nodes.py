@@ -65,7 +65,7 @@ class SecondNode(Preparation):
     """A network namespace of this machine behind a veth, with a server in it."""
 
     where: Path = Path("/run/netns")
-    what: str = f"second node: a network namespace behind a veth, with a server at {FAR} (created and removed)"
+    description: str = f"second node: a network namespace behind a veth, with a server at {FAR} (created and removed)"
     compute_s: float = 1.0
 
     @contextlib.contextmanager

@@ -160,9 +160,9 @@ def make_index(fixed: Parameters, host: Host, *, keeps: bool) -> Index:
     is_there = (folder / FILE).exists()
     size = file_bytes(whole)
     fate = "existing index" if is_there else "built and kept" if keeps else "built and removed"
-    what = f"index: {whole['index']} of {whole['vectors']} vectors of {whole['dim']} dimensions in"
+    description = f"index: {whole['index']} of {whole['vectors']} vectors of {whole['dim']} dimensions in"
     return Index(
-        what=f"{what} {folder} ({fate})",
+        description=f"{description} {folder} ({fate})",
         where=folder,
         bytes=0 if is_there else size,
         compute_s=0.0 if is_there else _build_s(whole, host.topology().processors),

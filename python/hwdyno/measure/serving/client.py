@@ -170,8 +170,8 @@ class _ClientLoop:
         if self.is_over:
             self.queue.clear()
             return None
-        while (one := self.bodies.first) is not None:
-            due_ns = self.started + round(one.due_s * 1e9)
+        while (due := self.bodies.first) is not None:
+            due_ns = self.started + round(due.due_s * 1e9)
             if due_ns > now:
                 return due_ns
             prompt, body = self.bodies.next()

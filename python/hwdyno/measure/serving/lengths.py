@@ -45,10 +45,10 @@ class Lengths:
 
 def parse(text: str, option: str) -> Lengths:
     """The distribution of a text such as ``uniform:64:256``. Raises ``UserError`` that names the option."""
-    form, *rest = text.strip().split(":")
+    form, *words = text.strip().split(":")
     if form not in _CHOICES:
-        form, rest = "fixed", [form, *rest]
-    figures = [printed_number(word) for word in rest]
+        form, words = "fixed", [form, *words]
+    figures = [printed_number(word) for word in words]
     known = [figure for figure in figures if figure is not None and 0 <= figure <= MAX_TOKENS]
     right = len(known) == len(figures) == _CHOICES.get(form, 1) and known[0] >= 1
     if form in {"fixed", "uniform"}:

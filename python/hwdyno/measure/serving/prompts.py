@@ -49,12 +49,12 @@ class Wording:
 
     def body(self, prompt: Prompt) -> bytes:
         """The JSON of a request with streaming and usage."""
-        what: dict[str, object] = {"model": self.model} if self.model else {}
+        fields: dict[str, object] = {"model": self.model} if self.model else {}
         if self.chat:
-            what["messages"] = [{"role": "user", "content": prompt_text(prompt)}]
+            fields["messages"] = [{"role": "user", "content": prompt_text(prompt)}]
         else:
-            what["prompt"] = prompt_text(prompt) if self.text else token_ids(prompt)
-        what |= {
+            fields["prompt"] = prompt_text(prompt) if self.text else token_ids(prompt)
+        fields |= {
             "max_tokens": prompt.output_tokens,
             "stream": True,
             "stream_options": {"include_usage": True},
@@ -62,10 +62,10 @@ class Wording:
             "seed": prompt.seed % (1 << 31),
         }
         if self.ignore_end:
-            what["ignore_eos"] = True
+            fields["ignore_eos"] = True
         if not self.reuse_prompts:
-            what["cache_prompt"] = False
-        return json.dumps(what, separators=(",", ":")).encode()
+            fields["cache_prompt"] = False
+        return json.dumps(fields, separators=(",", ":")).encode()
 
 
 def token_ids(prompt: Prompt) -> list[int]:

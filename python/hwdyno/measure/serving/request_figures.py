@@ -78,10 +78,10 @@ class AnsweredRequest:
         Of an answer in one piece the longest times are taken that it allows.
         """
         is_soon = not first_token_s or self.first_s - self.due_s <= first_token_s
-        each = self.per_token_s or 0.0
+        per_token = self.per_token_s or 0.0
         if self.in_one_piece:
-            each = (self.last_s - self.sent_s) / max(1, (self.output_tokens or 2) - 1)
-        return is_soon and (not per_token_s or each <= per_token_s)
+            per_token = (self.last_s - self.sent_s) / max(1, (self.output_tokens or 2) - 1)
+        return is_soon and (not per_token_s or per_token <= per_token_s)
 
 
 def convert_request(sent: Sent, answer: Answer, started_ns: int) -> AnsweredRequest:
@@ -129,8 +129,8 @@ def record_histograms(requests: Sequence[AnsweredRequest]) -> dict[str, Histogra
             continue  # Neither its first token nor any other has a time.
         found["first_token"].record(_ns(request.first_s - request.due_s))
         found["first_token_sent"].record(_ns(request.first_s - request.sent_s))
-        if (each := request.per_token_s) is not None:
-            found["per_token"].record(_ns(each))
+        if (per_token := request.per_token_s) is not None:
+            found["per_token"].record(_ns(per_token))
         for gap in request.gaps_s:
             found["chunk_gap"].record(_ns(gap))
         for gap, tokens in zip(request.gaps_s, request.tokens_by_gap, strict=False):
@@ -174,8 +174,8 @@ def growth(moments: Sequence[float], values: Sequence[float]) -> float:
     centre, middle = estimates.mean(means), (parts - 1) / 2
     squares = math.fsum((at - middle) ** 2 for at in range(parts))
     slope = math.fsum((at - middle) * (value - centre) for at, value in enumerate(means)) / squares
-    rest = math.fsum((value - centre - slope * (at - middle)) ** 2 for at, value in enumerate(means))
-    error = math.sqrt(rest / (parts - 2) / squares)
+    residual = math.fsum((value - centre - slope * (at - middle)) ** 2 for at, value in enumerate(means))
+    error = math.sqrt(residual / (parts - 2) / squares)
     least = slope - estimates.t_quantile(parts - 2) * error
     return max(0.0, least * (parts - 1) / centre) if centre > 0 else 0.0
 

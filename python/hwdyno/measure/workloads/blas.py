@@ -93,11 +93,11 @@ def library(controller: Any, module: str, wanted: str) -> dict[str, Any]:
     )
     if wanted not in {"auto", name}:
         raise ValueError(f"library {wanted} is not here; what answers is {name}")
-    one = alike[0] if alike else {}
+    pool = alike[0] if alike else {}
     return {
         "library": name,
-        "library_version": str(one.get("version") or ""),
-        "library_kernels": str(one.get("architecture") or ""),
+        "library_version": str(pool.get("version") or ""),
+        "library_kernels": str(pool.get("architecture") or ""),
         "library_file": Path(module).name if module != _SCIPY else f"{_SCIPY}'s own",
     }
 
@@ -198,10 +198,10 @@ def _solver(function: Any, integer: Any = ctypes.c_int32) -> Callable[[Any, Any]
     def solve(a: Any, b: Any) -> Any:
         import numpy as np
 
-        n, one, info = integer(a.shape[0]), integer(1), integer(0)
+        n, columns, info = integer(a.shape[0]), integer(1), integer(0)
         pivots = np.zeros(a.shape[0], dtype=integer)
         ref = ctypes.byref
-        function(ref(n), ref(one), _at(a), ref(n), _at(pivots), _at(b), ref(n), ref(info))
+        function(ref(n), ref(columns), _at(a), ref(n), _at(pivots), _at(b), ref(n), ref(info))
         if info.value:
             raise OSError(f"dgesv failed with info {info.value}")
         return b

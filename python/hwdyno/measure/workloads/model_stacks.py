@@ -45,11 +45,11 @@ class Onnx:
     @property
     def side(self) -> int:
         """The width and height of the images that a vision model takes: (1, 3, side, side); raises ``OSError``."""
-        one = self.session.get_inputs()[0]
-        shape = list(one.shape)
+        tensor = self.session.get_inputs()[0]
+        shape = list(tensor.shape)
         sizes = {size for size in shape[2:] if isinstance(size, int)}
-        if len(shape) != 4 or shape[1] != 3 or len(sizes) > 1 or one.type != "tensor(float)":
-            raise OSError(f"the model takes {one.name} {shape}, no image of (1, 3, side, side) in float32")
+        if len(shape) != 4 or shape[1] != 3 or len(sizes) > 1 or tensor.type != "tensor(float)":
+            raise OSError(f"the model takes {tensor.name} {shape}, no image of (1, 3, side, side) in float32")
         return min(sizes, default=IMAGE[-1])
 
     def classify(self, image: Any) -> Any:

@@ -130,14 +130,12 @@ def fit(place: Place, wanted_bytes: int, min_bytes: int, *, may_shrink: bool) ->
     if available >= wanted_bytes:
         return wanted_bytes, ""
     shrunk = available >> 20 << 20
-    what = "the device" if place.is_device else "the filesystem"
+    medium = "the device" if place.is_device else "the filesystem"
     if may_shrink and shrunk >= max(min_bytes, MIN_BYTES):
-        says = (
-            f"the data file has {format_size(shrunk)} instead of {format_size(wanted_bytes)}: {what} has no more space"
-        )
-        return shrunk, says
+        sizes = f"{format_size(shrunk)} instead of {format_size(wanted_bytes)}"
+        return shrunk, f"the data file has {sizes}: {medium} has no more space"
     needs = max(min_bytes, MIN_BYTES) if may_shrink else wanted_bytes
     raise UserError(
-        f"--path {place.path}: {what} has {format_bytes(available)} free (minus a reserve) but {format_size(needs)} "
+        f"--path {place.path}: {medium} has {format_bytes(available)} free (minus a reserve) but {format_size(needs)} "
         "are needed; free space, or use a smaller --size or another --path"
     )

@@ -171,8 +171,8 @@ def _from_1(plain: dict[str, Any]) -> Run:
     """A document of schema 1, whose axes are the field's: it has no declarations."""
     survey = plain.get("machine")
     machines = [survey_from_machine(Machine.of_survey(survey))] if isinstance(survey, dict) and survey else []
-    rest = {key: value for key, value in plain.items() if key != "machine"}
-    run: Run = word_from(Run, {**rest, "machines": machines, "schema": SCHEMA})
+    others = {key: value for key, value in plain.items() if key != "machine"}
+    run: Run = word_from(Run, {**others, "machines": machines, "schema": SCHEMA})
     return replace(run, experiments=tuple(map(_declared_1, run.experiments)))
 
 
