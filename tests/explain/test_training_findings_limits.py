@@ -104,7 +104,7 @@ MESSAGES: list[tuple[str, Found, str, str]] = [
     ("training_plain", lambda: against(0.5e9, client(0.79e9)), "no more than 790 MB/s", "or parse nothing: "),
     ("training_plain", lambda: against(0.5e9, client(0.81e9)), "Possible causes: opening files", "--read-threads 8"),
     ("training_plain", lambda: against(0.5e9), "h100 on unet3d): the loader is 50% slower", "--prefetch 4"),
-    ("training_plain", lambda: against(0.5e9, each=1, read_threads=None), "reads with 1 thread get", ""),
+    ("training_plain", lambda: against(0.5e9, threads=1, read_threads=None), "reads with 1 thread get", ""),
     ("training_faults", lambda: alone(faults="abc"), "Files: a; b; c.", "--generate"),
     ("training_faults", lambda: alone(faults="abcde"), "Files: a; b; c; 2 more.", "--generate"),
     ("training_uneven", lambda: alone(**UNEVEN), "1 of 9 samples is never read", "--samples 7"),

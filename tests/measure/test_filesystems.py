@@ -26,7 +26,11 @@ MADE_ON_DEVICE = {
     "xfs": ("mkfs.xfs", "-q"),
 }
 KERNELS = {line.split()[-1] for line in Path("/proc/filesystems").read_text().splitlines()}
-KINDS = [kind for kind in (*MADE_ON_DEVICE, "fuse", "overlay", "tmpfs") if kind in KERNELS]
+KINDS = [
+    kind
+    for kind in (*MADE_ON_DEVICE, "fuse", "overlay", "tmpfs")
+    if kind in KERNELS and (kind != "fuse" or os.access("/dev/fuse", os.R_OK | os.W_OK))
+]
 """Those that this kernel has; a filesystem that it lacks cannot be mounted by any program."""
 
 

@@ -14,7 +14,7 @@ import made_store as made
 import pytest
 from hwdyno.cli.main import main
 from hwdyno.model.words import UserError
-from hwdyno.system import safe_files
+from hwdyno.system import output_files, safe_files
 from hwdyno.system.store import Store
 from user_files import CHECKPOINT, MINE, VECTORS, data_set, job, refused
 from user_files import place as place
@@ -150,17 +150,17 @@ def test_header_identifies_page_without_attributes(place: Path, monkeypatch: pyt
     header = b'<meta name="generator"'
     path = place / "page"
     path.write_bytes(b"<html>" + header)
-    safe_files.write_output(path, b"<html>" + header + b" once", header=header)
+    output_files.write_output(path, b"<html>" + header + b" once", header=header)
     path.write_bytes(MINE)
     table = place / "table"
-    safe_files.write_output(table, b"first")
-    safe_files.write_output(table, b"second")  # This process wrote it.
+    output_files.write_output(table, b"first")
+    output_files.write_output(table, b"second")  # This process wrote it.
     (place / "users").write_bytes(MINE)
     for name in ("page", "users"):
         (place / name).rename(place / "moved")
         (place / name).write_bytes(MINE)
         with pytest.raises(UserError, match="--overwrite"):
-            safe_files.write_output(place / name, b"x", header=header)
+            output_files.write_output(place / name, b"x", header=header)
         assert (place / name).read_bytes() == MINE
 
 

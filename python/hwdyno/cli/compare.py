@@ -14,7 +14,7 @@ from hwdyno.cli.options import add_ceiling, add_link, add_map, add_names, add_st
 from hwdyno.cli.statuses import BELOW, DEGRADED, OK
 from hwdyno.model.words import UserError
 from hwdyno.report.sources import STDIN
-from hwdyno.system import safe_files
+from hwdyno.system import output_files
 
 if TYPE_CHECKING:
     from hwdyno.explain.comparison import Compared
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     on_stdout = str(args.junit) == STDIN
     if args.junit is not None and not on_stdout:
         text = compared_files.junit(base, sides, args.fail_under)
-        safe_files.write_output(args.junit, text.encode(), overwrite=args.overwrite)
+        output_files.write_output(args.junit, text.encode(), overwrite=args.overwrite)
     if args.json:
         sys.stdout.write(compared_files.json_text(base, sides, args.fail_under))
     elif on_stdout:

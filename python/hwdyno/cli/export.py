@@ -9,7 +9,7 @@ from pathlib import Path
 from hwdyno.cli.help import Help
 from hwdyno.cli.options import add_ceiling, add_names, add_store
 from hwdyno.model.words import UserError
-from hwdyno.system import safe_files
+from hwdyno.system import output_files
 
 ALL = "all"
 
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     if not rows:
         raise UserError("these runs have no points to export")
     if args.parquet is not None:
-        safe_files.write_output(args.parquet, table.encode_parquet(rows), overwrite=args.overwrite)
+        output_files.write_output(args.parquet, table.encode_parquet(rows), overwrite=args.overwrite)
     is_none_named = args.csv is None and args.parquet is None and args.openmetrics is None
     if args.csv is not None or is_none_named:
         _put(args.csv, table.format_csv(rows), overwrite=args.overwrite)
@@ -72,7 +72,7 @@ def _put(path: Path | None, text: str, *, overwrite: bool) -> None:
     if path is None or str(path) == "-":
         sys.stdout.write(text)
     else:
-        safe_files.write_output(path, text.encode(), overwrite=overwrite)
+        output_files.write_output(path, text.encode(), overwrite=overwrite)
 
 
 def _all(where: str | None) -> list[str]:

@@ -10,7 +10,7 @@ from hwdyno import __version__
 from hwdyno.cli.help import Help, help_text, invocation, list_groups, usage
 from hwdyno.cli.main import COMMANDS, make_parser
 from hwdyno.cli.statuses import OK
-from hwdyno.system import safe_files
+from hwdyno.system import output_files
 
 HELP = Help(examples=("hwdyno man", "hwdyno man > hwdyno.1", "hwdyno man | man -l -"))
 
@@ -45,8 +45,8 @@ def run(args: argparse.Namespace) -> int:
         return OK
     for path, text in make_share_files().items():
         target = args.write / path
-        safe_files.output_folder(target.parent)
-        safe_files.write_output(target, text.encode(), overwrite=args.overwrite)
+        output_files.output_folder(target.parent)
+        output_files.write_output(target, text.encode(), overwrite=args.overwrite)
     return OK
 
 

@@ -15,7 +15,7 @@ from hwdyno import session
 from hwdyno.cli.options import named_by
 from hwdyno.cli.statuses import BELOW, DEGRADED, INTERRUPTED, OK
 from hwdyno.model.words import Run, UserError
-from hwdyno.system import safe_files
+from hwdyno.system import output_files
 from hwdyno.system.program_name import as_called
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def measure_with_progress(scenario: Scenario, args: argparse.Namespace, host: Ho
         from hwdyno.report import page
 
         # A page that is in the way is named before the measurement, not after it.
-        safe_files.check_output(args.out / PAGE, overwrite=args.overwrite, header=page.HEADER)
+        output_files.check_output(args.out / PAGE, overwrite=args.overwrite, header=page.HEADER)
     now_s = time.monotonic()
     run = session.measure_scenario(
         scenario, host, store, _make_progress(args), spent_s=now_s - getattr(args, "began_s", now_s)
@@ -134,7 +134,7 @@ def show(run: Run, args: argparse.Namespace) -> None:
     again = as_called(f"hwdyno report {shlex.join(named_by(run, args.store))}")
     path = (args.out or Path("hwdyno-runs") / run.id) / PAGE
     try:
-        safe_files.output_folder(path.parent)
+        output_files.output_folder(path.parent)
         page.write(shared, path, overwrite=args.overwrite)
     except UserError as error:
         sys.stderr.write(f"no page: {error}; run `{again} --html FILE` to try again\n")

@@ -12,7 +12,7 @@ from hwdyno.cli.options import add_options, make_request
 from hwdyno.cli.perform import perform
 from hwdyno.measure import scenarios
 from hwdyno.model.words import Run
-from hwdyno.system import safe_files
+from hwdyno.system import output_files
 
 if TYPE_CHECKING:
     from hwdyno.measure.scenarios import Request
@@ -76,6 +76,6 @@ def write_summaries(run: Run, args: argparse.Namespace) -> None:
             if not point.details.get("au_dlio_by_epoch") or result.fixed.get("compute") == 0:
                 continue
             name = f"{result.name.removeprefix('training.')}-{point.parameters.get('accelerators')}"
-            folder = safe_files.output_folder(args.summary / name)
+            folder = output_files.output_folder(args.summary / name)
             text = json.dumps(dlio.write(run, result, point), indent=4) + "\n"
-            safe_files.write_output(folder / "summary.json", text.encode(), overwrite=args.overwrite)
+            output_files.write_output(folder / "summary.json", text.encode(), overwrite=args.overwrite)

@@ -19,7 +19,7 @@ from hwdyno.formats.fio_log import Logs
 from hwdyno.formats.fio_options import KERNEL
 from hwdyno.model.histogram import Histogram
 from hwdyno.model.words import Latency, Measurement, Parameters, Run, Stream, UserError
-from hwdyno.system import safe_files
+from hwdyno.system import output_files
 
 # fio's default percentile_list (its manual).
 PERCENTILES = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99, 99.5, 99.9, 99.95, 99.99)
@@ -81,11 +81,11 @@ def write_directory(run: Run, directory: Path, *, overwrite: bool = False) -> li
         made[f"{stem}.json"] = format_run(alone, plus=True)
         logs = Logs(bw=stem, iops=stem, lat=stem)
         made |= dict(fio_log.files(logs, point.details.get("logs") or [], 1))
-    safe_files.output_folder(directory)
+    output_files.output_folder(directory)
     for name in made:
-        safe_files.check_output(directory / name, overwrite=overwrite)
+        output_files.check_output(directory / name, overwrite=overwrite)
     for name, text in made.items():
-        safe_files.write_output(directory / name, text.encode(), overwrite=overwrite)
+        output_files.write_output(directory / name, text.encode(), overwrite=overwrite)
     return [directory / name for name in made]
 
 

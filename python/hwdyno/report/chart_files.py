@@ -8,7 +8,7 @@ from typing import Literal
 from hwdyno.model.words import Run
 from hwdyno.report import svg, theme
 from hwdyno.report.charts import Chart, list_charts
-from hwdyno.system import optional, safe_files
+from hwdyno.system import optional, output_files
 from hwdyno.system.printable import printable
 
 ChartFormat = Literal["png", "svg", "pdf"]
@@ -33,10 +33,10 @@ def draw(chart: Chart, kind: ChartFormat) -> bytes:
 
 def write(run: Run, directory: Path, kind: ChartFormat, *, overwrite: bool = False) -> list[Path]:
     """Draw every chart of a Run into ``directory``, one file each; gives their paths. Raises ``UserError``."""
-    safe_files.output_folder(directory)
+    output_files.output_folder(directory)
     paths = []
     for chart in list_charts(printable(run)):
         path = directory / f"{chart.name}.{kind}"
-        safe_files.write_output(path, draw(chart, kind), overwrite=overwrite)
+        output_files.write_output(path, draw(chart, kind), overwrite=overwrite)
         paths.append(path)
     return paths

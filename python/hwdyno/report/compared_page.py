@@ -26,7 +26,7 @@ from hwdyno.report.compared import (
 )
 from hwdyno.report.compared_files import json_text
 from hwdyno.report.embedding import pack_text
-from hwdyno.system import safe_files
+from hwdyno.system import output_files
 from hwdyno.system.printable import printable
 
 CHARTS_IN_SIGHT = 8
@@ -37,7 +37,7 @@ def write(
     base: str, sides: Sequence[Compared], path: Path, *, limit: float | None = None, overwrite: bool = False
 ) -> None:
     """Write the page as one file; raises ``UserError`` where another's is in the way."""
-    safe_files.write_output(path, html(base, sides, limit).encode(), overwrite=overwrite, header=page.HEADER)
+    output_files.write_output(path, html(base, sides, limit).encode(), overwrite=overwrite, header=page.HEADER)
 
 
 def html(base: str, sides: Sequence[Compared], limit: float | None = None) -> str:

@@ -27,7 +27,7 @@ from hwdyno.report.overview import rank_findings
 from hwdyno.report.rows import HeadlineRow, make_rows, point_parameters
 from hwdyno.report.scorecard import Scorecard, scorecard, urgency
 from hwdyno.report.story import ChartGroup, make_story
-from hwdyno.system import safe_files
+from hwdyno.system import output_files
 from hwdyno.system.printable import printable
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ HEADER = b'<meta name="generator" content="hwdyno '
 
 def write(run: Run, path: Path, *, overwrite: bool = False, full_data: bool = False) -> None:
     """Write the whole page as one file; raises ``UserError`` where another's is in the way."""
-    safe_files.write_output(path, html(run, full_data=full_data).encode(), overwrite=overwrite, header=HEADER)
+    output_files.write_output(path, html(run, full_data=full_data).encode(), overwrite=overwrite, header=HEADER)
 
 
 def html(run: Run, *, full_data: bool = False) -> str:

@@ -18,7 +18,7 @@ from hwdyno.measure.peers.peer import PeerReading
 from hwdyno.model.kernels import MEMORY_BANDWIDTH
 from hwdyno.model.units import printed_number
 from hwdyno.model.words import UserError
-from hwdyno.system import safe_files
+from hwdyno.system import output_files, safe_files
 
 TIMEOUT_S = 300.0
 MAX_S = 60.0
@@ -111,7 +111,7 @@ class Hpcc:
         if why:
             raise UserError(why)
         with safe_files.temporary("hwdyno-hpcc-") as folder:
-            safe_files.write_output(folder / "hpccinf.txt", format_input(kernel, parameters).encode())
+            output_files.write_output(folder / "hpccinf.txt", format_input(kernel, parameters).encode())
             command = self.command(kernel, parameters)
             before = programs.cpu_s()
             program.output([*command[:1], "-wdir", str(folder), *command[1:]], TIMEOUT_S)

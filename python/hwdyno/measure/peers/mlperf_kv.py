@@ -18,7 +18,7 @@ from hwdyno.measure.peers import program as programs
 from hwdyno.measure.peers.peer import PeerReading
 from hwdyno.model.kernels import INFERENCE_KV_CACHE
 from hwdyno.model.words import UserError
-from hwdyno.system import foreign, safe_files
+from hwdyno.system import foreign, output_files, safe_files
 from hwdyno.system.foreign import Table
 
 GRACE_S = 60.0
@@ -84,7 +84,7 @@ class MlperfKv:
         parent = Path(str(parameters.get("path", "."))).parent
         with safe_files.temporary("hwdyno-mlperf-kv-", parent) as folder:
             # JSON is YAML
-            safe_files.write_output(folder / "users.yaml", json.dumps(users(parameters)).encode())
+            output_files.write_output(folder / "users.yaml", json.dumps(users(parameters)).encode())
             files = {"users.yaml", "summary.json", "cache"}
             command = [str(folder / word) if word in files else word for word in self.command(kernel, parameters)]
             programs.output(command, float(parameters.get("runtime") or 10) + GRACE_S)

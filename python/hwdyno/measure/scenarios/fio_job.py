@@ -16,7 +16,7 @@ from hwdyno.measure.scenarios.request import Option, Request
 from hwdyno.measure.scenarios.scenario import Bench, Scenario
 from hwdyno.model.point_details import Note
 from hwdyno.model.words import Axis, Parameters, Run, UserError
-from hwdyno.system import safe_files
+from hwdyno.system import output_files
 
 if TYPE_CHECKING:
     from hwdyno.formats.fio_job import FioJob, JobFile
@@ -108,7 +108,7 @@ def make(request: Request, host: Host) -> JobScenario:
     overwrite = bool(request.options.get("overwrite"))
     groups = make_groups(job_file, path, overwrite=overwrite)
     for name in _log_names(job_file):
-        safe_files.check_output(Path(name), overwrite=overwrite)
+        output_files.check_output(Path(name), overwrite=overwrite)
     plan = Plan(
         profile=Profile("job file", 0.0, 0.0, 0.0, 1, 1, 0),
         experiments=(),
@@ -187,7 +187,7 @@ def log_writer(job_file: JobFile, *, overwrite: bool = False) -> Callable[[Work,
         logs, first = wanted[work.name]
         try:
             for name, text in fio_log.files(logs, threads, first):
-                safe_files.write_output(Path(name), text.encode(), overwrite=overwrite)
+                output_files.write_output(Path(name), text.encode(), overwrite=overwrite)
         except UserError as error:
             sys.stderr.write(f"note: the logs of {work.name} could not be written: {error}\n")
 

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from hwdyno.model.words import Run
-from hwdyno.system import safe_files
+from hwdyno.system import output_files, safe_files
 from hwdyno.system.store.atomic_files import StoreError, cause, write_once
 from hwdyno.system.store.document import from_json, to_json
 from hwdyno.system.store.history import (
@@ -236,7 +236,7 @@ class Store:
         with contextlib.suppress(FileExistsError), safe_files.Folder.open_named(self.directory) as folder:
             descriptor = folder.create(self.index.name, safe_files.SHARED)
             try:
-                safe_files.mark_output(descriptor, changes=True)
+                output_files.mark_output(descriptor, changes=True)
             finally:
                 os.close(descriptor)
 
@@ -258,8 +258,8 @@ class Store:
             marked = int.from_bytes(page[_ID_AT : _ID_AT + 4], "big")
             is_ours = marked == APPLICATION_ID or (page.count(b"CREATE ") == 1 and _TABLE.encode() in page)
             # A database with nothing in it yet is one that another process of hwdyno makes now.
-            return is_ours or safe_files.is_marked(self.index)
-        return not page or safe_files.is_marked(self.index)
+            return is_ours or output_files.is_marked(self.index)
+        return not page or output_files.is_marked(self.index)
 
     @property
     def foreign_index(self) -> str:
