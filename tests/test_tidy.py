@@ -65,8 +65,8 @@ INSIDE: dict[str, dict[str, set[str]]] = {
     "system": {
         **{"loopback": set(), "optional": set(), "printable": set(), "processes": set(), "suggestions": set()},
         **{"program_name": set(), "foreign": {"suggestions"}, "signals": {"processes"}, "safe_files": {"signals"}},
-        "output_files": {"safe_files", "signals"},
-        "store": {"foreign", "optional", "output_files", "printable", "safe_files", "signals"},
+        **{"output_files": {"safe_files", "signals"}, "urls": set()},
+        "store": {"foreign", "optional", "output_files", "printable", "safe_files", "signals", "urls"},
     },
     "analysis": {
         **{"ceilings": set(), "resources": {"ceilings"}, "estimates": set()},

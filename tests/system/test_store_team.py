@@ -12,7 +12,10 @@ import postgres
 import pytest
 from here import missing
 from hwdyno.cli.main import main
-from hwdyno.system.store import Store, StoreError, TeamStore, open_store, without_password
+from hwdyno.system.store import Store, StoreError, TeamStore, open_store
+from hwdyno.system.urls import without_password
+
+RUN = Path(__file__).parents[1] / "data" / "run-1.json"
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +54,25 @@ def test_runs_come_back_as_they_were(team: TeamStore) -> None:
     assert [figures for _, figures in team.figures()] == [figures for _, figures in local] and local[0][1]
     team.save(runs[0])  # again: the same document is no error
     assert team.trouble == "" and len(team.history()) == 3
+
+
+def test_an_import_goes_to_the_database_of_the_environment(
+    team: TeamStore,
+    server: postgres.PostgresServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("HWDYNO_STORE", server.url)
+    assert main(["import", str(RUN), "--no-page"]) in {0, 3}
+    (entry,) = team.history()
+    assert main(["report", entry.id]) in {0, 3}
+    # A server that does not answer: the Run is on this machine, in one line.
+    monkeypatch.setenv("HWDYNO_STORE", "postgresql://me@127.0.0.1:9/runs")
+    capsys.readouterr()
+    assert main(["import", str(RUN), "--no-page"]) in {0, 3}
+    says = capsys.readouterr().err
+    assert "hwdyno history --send" in says and "cannot reach" in says
+    assert Store().load(entry.id).id == entry.id
 
 
 def test_any_text_survives(team: TeamStore) -> None:
@@ -211,6 +233,13 @@ def test_wrong_address_is_one_line(url: str, tmp_path: Path, monkeypatch: pytest
         ("postgres://me:se:cret@x@db:5/runs", "postgres://me@db:5/runs"),
         ("postgresql://db/runs?user=me&password=secret", "postgresql://db/runs?user=me&password=…"),
         ("postgresql://me@db/runs", "postgresql://me@db/runs"),
+        ("POSTGRESQL://me:se/cr et%?#@db/runs", "POSTGRESQL://me@db/runs"),
+        ("mysql://me:secret@db/runs", "mysql://me@db/runs"),
+        ("postgresql://me:12/secret@db/runs", "postgresql://me@db/runs"),
+        ("https://host:8000/v1/a@b", "https://host:8000/v1/a@b"),
+        ("http://[::1]:8000/a@b", "http://[::1]:8000/a@b"),
+        ("cannot use postgresql://me:se cret@db/runs: try again", "cannot use postgresql://me@db/runs: try again"),
+        ("host=db PASSWORD=secret", "host=db PASSWORD=…"),
         ("--path", "--path"),
     ],
 )

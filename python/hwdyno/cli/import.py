@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hwdyno.cli.help import Help
 from hwdyno.cli.options import add_output
-from hwdyno.cli.perform import perform_scenario, show, status
+from hwdyno.cli.perform import keep, perform_scenario, show, status
 
 HELP = Help(
     usage="FILE",
@@ -32,13 +32,13 @@ def run(args: argparse.Namespace) -> int:
     from hwdyno.cli import elsewhere
     from hwdyno.measure.hosts import engine_files
     from hwdyno.report.sources import load_run, read_head
-    from hwdyno.system.store import Store
+    from hwdyno.system.store import open_store
 
     if engine_files.is_readings(read_head(args.file)):
         words, host = engine_files.read_readings(args.file)
         scenario, planned_by = elsewhere.rebuild_scenario(words, host, args)
         return perform_scenario(scenario, planned_by, host)
     found = load_run(str(args.file), args.store)
-    Store(args.store).save(found)
+    keep(found, open_store(args.store))
     show(found, args)
     return status(found, args.fail_under)

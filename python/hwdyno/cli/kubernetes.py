@@ -10,7 +10,7 @@ from hwdyno import __version__
 from hwdyno.cli.help import Help
 from hwdyno.cli.options import add_store, named_by
 from hwdyno.cli.parser import Parser
-from hwdyno.cli.perform import status
+from hwdyno.cli.perform import keep, status
 from hwdyno.cli.statuses import OK
 from hwdyno.model.units import parse_size
 from hwdyno.model.words import UserError
@@ -18,7 +18,6 @@ from hwdyno.model.words import UserError
 if TYPE_CHECKING:
     from hwdyno.measure.kubernetes.manifest import Form, Wanted
     from hwdyno.measure.kubernetes.volumes import Document
-    from hwdyno.model.words import Run
 
 HELP = Help(
     usage="manifest|run|clean [-- COMMAND …]",
@@ -145,22 +144,17 @@ def _says(text: str) -> None:
 
 def _run_documents(documents: list[Document], args: argparse.Namespace) -> int:
     from hwdyno.measure.kubernetes.follow import Cluster, run_measurement
+    from hwdyno.system.store import open_store
 
     found = run_measurement(Cluster(args.namespace), documents, _says, keep=args.keep)
     for finished_run in found.runs:
-        _store(finished_run, args.store)
+        keep(finished_run, open_store(args.store))
         sys.stdout.write(f"run {finished_run.id}: hwdyno report {' '.join(named_by(finished_run, args.store))}\n")
     if found.failed or not found.runs:
         why = found.failed or "no pod has printed a Run"
         more = f"; its log ends: {' | '.join(found.last_lines)}" if found.last_lines else ""
         raise UserError(f"the measurement failed: {why}{more}")
     return max((status(run, None) for run in found.runs), default=OK)
-
-
-def _store(run: Run, where: str | None) -> None:
-    from hwdyno.system.store import open_store
-
-    open_store(where).save(run)
 
 
 def _clean(args: argparse.Namespace) -> int:

@@ -187,5 +187,6 @@ def _explain(error: Exception) -> int:
 
 def _complain(says: str) -> None:
     from hwdyno.system.program_name import as_called
+    from hwdyno.system.urls import without_password
 
-    sys.stderr.write(f"hwdyno: {as_called(says)}\n")
+    sys.stderr.write(f"hwdyno: {as_called(without_password(says))}\n")

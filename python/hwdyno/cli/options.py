@@ -67,7 +67,7 @@ def named_by(run: Run, where: str | None) -> tuple[str, ...]:
     """The words by which a command finds a stored Run again, in the store that ``--store`` names if it does."""
     if not where:
         return (run.id,)
-    from hwdyno.system.store import without_password
+    from hwdyno.system.urls import without_password
 
     return (run.id, "--store", without_password(where))
 
@@ -210,7 +210,7 @@ def share(text: str) -> float:
 
 def command_line(command: str, words: Sequence[str]) -> str:
     """The command line, quoted for a shell, without a database's password."""
-    from hwdyno.system.store import without_password
+    from hwdyno.system.urls import without_password
 
     # A name that is not UTF-8 fits no document, so it is escaped.
     return os.fsencode(shlex.join([*command.split(), *map(without_password, words)])).decode(errors="backslashreplace")

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hwdyno.measure.hosts import Host
     from hwdyno.measure.hosts.elsewhere import Elsewhere
     from hwdyno.measure.scenarios import Request, Scenario
+    from hwdyno.system.store import Store
 
 PAGE = "report.html"
 
@@ -103,9 +104,20 @@ def measure_with_progress(scenario: Scenario, args: argparse.Namespace, host: Ho
     run = session.measure_scenario(
         scenario, host, store, _make_progress(args), spent_s=now_s - getattr(args, "began_s", now_s)
     )
+    report_trouble(store)
+    return run
+
+
+def keep(run: Run, store: Store) -> None:
+    """Store a whole Run; where a database does not take it, say that it is kept on this machine."""
+    store.save(run)
+    report_trouble(store)
+
+
+def report_trouble(store: Store) -> None:
+    """Say on stderr why a Run is not in its store, and where it is."""
     if store.trouble:
         sys.stderr.write(f"hwdyno: {store.trouble}\n")
-    return run
 
 
 def show(run: Run, args: argparse.Namespace) -> None:

@@ -94,6 +94,6 @@ def merge_runs(names: list[str], where: str | None, study: str) -> Run:
 
 
 def _load_run(name: str, where: str | None) -> Run:
-    from hwdyno.system.store import Store
+    from hwdyno.system.store import open_store
 
-    return Store(where).load(name)
+    return open_store(where).load(name)

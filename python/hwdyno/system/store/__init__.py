@@ -20,7 +20,7 @@ from hwdyno.system.store.history import (
     run_status,
 )
 from hwdyno.system.store.journal import Writer
-from hwdyno.system.store.team import TeamStore, open_store, without_password
+from hwdyno.system.store.team import TeamStore, open_store
 
 __all__ = [
     "HistoryEntry",
@@ -40,5 +40,4 @@ __all__ = [
     "open_store",
     "run_status",
     "to_json",
-    "without_password",
 ]

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from hwdyno.model.words import Run
 from hwdyno.system.optional import missing
@@ -25,11 +25,17 @@ from hwdyno.system.store.history import (
     make_entry,
 )
 from hwdyno.system.store.journal import Writer
+from hwdyno.system.urls import without_password
 
 if TYPE_CHECKING:
     import psycopg
 
-SCHEMES = ("postgresql://", "postgres://")
+_CHARACTERS = r"(?:[^\s%:@/?#]|%[0-9a-f]{2})*"
+_URL = re.compile(
+    rf"postgres(?:ql)?://(?:(?P<user>{_CHARACTERS})(?::{_CHARACTERS})?@)?(?P<host>[^\s@/?#]*)(?P<name>/[^\s@?#]*)?(?:\?\S*)?",
+    re.IGNORECASE,
+)
+"""libpq's form (PostgreSQL's manual, 34.1.1.2). What it cannot read it would print, password and all."""
 CONNECT_S, STATEMENT_S = 10, 60
 _TABLE = "hwdyno_runs"
 _LOCK = 0x68776479
@@ -37,15 +43,13 @@ _LOCK = 0x68776479
 
 
 def open_store(where: str | Path | None = None) -> Store:
-    """The store at ``where``: a folder or a database's URL; without it, ``$HWDYNO_STORE``, else ``$HWDYNO_HOME``'s."""
+    """The store at ``where``: a folder or a database's URL; without it, ``$HWDYNO_STORE``, else ``$HWDYNO_HOME``'s.
+
+    Raises ``StoreError`` for a URL that is no PostgreSQL database's.
+    """
     place = where or os.environ.get("HWDYNO_STORE") or None
-    return TeamStore(place) if isinstance(place, str) and place.startswith(SCHEMES) else Store(place)
-
-
-def without_password(text: str) -> str:
-    """A word of a command line without the password that a database's URL in it may have."""
-    hidden = re.sub(r"(postgres(?:ql)?://[^/\s:@]*):[^/\s]*@", r"\1@", text)
-    return re.sub(r"(?<=[?&])(password|passfile|sslpassword)=[^&\s]*", r"\1=…", hidden) if "://" in text else text
+    is_database = isinstance(place, str) and ("://" in place or "password=" in place)
+    return TeamStore(str(place)) if is_database else Store(place)
 
 
 class TeamStore(Store):
@@ -56,8 +60,8 @@ class TeamStore(Store):
 
     def __init__(self, url: str) -> None:
         super().__init__(default_directory())
-        self._url = url
         self.place = _plain_url(url)
+        self._url = re.sub("^[a-z]+", "postgresql", url, flags=re.IGNORECASE)
 
     def begin(self, run: Run) -> Writer:
         """Open the journal of a Run, which is on this machine, once the database has answered."""
@@ -172,17 +176,22 @@ class TeamStore(Store):
 
 
 def _plain_url(url: str) -> str:
-    """The URL as it may be shown: without password and options."""
+    """The URL as it may be shown: without password and options; raises ``StoreError`` where it is none."""
+    found, shown = _URL.fullmatch(url), without_password(url)
+    if not url.lower().startswith(("postgresql://", "postgres://")):
+        raise StoreError(f"'{shown}' is no place for Runs; use a folder or postgresql://USER@HOST/DATABASE")
     try:
-        parts = urlsplit(url)
-        port = parts.port
+        port = urlsplit(url).port if found else None
     except ValueError:
+        found = None
+    if found is None:
         raise StoreError(
-            f"'{without_password(url)}' is no database's URL; write postgresql://USER@HOST/DATABASE"
-        ) from None
-    at = f"{parts.username}@" if parts.username else ""
-    place = f"{at}{parts.hostname or ''}{f':{port}' if port else ''}"
-    return urlunsplit((parts.scheme, place, parts.path, "", ""))
+            f"'{shown}' is no database's URL; write postgresql://USER@HOST/DATABASE, and in a name or password %20 for "
+            "a space, %25 for %, %2F for /, %3A for :, %40 for @"
+        )
+    user, host = found["user"], found["host"].removesuffix(f":{port}")
+    at = f"{user}@{host}" if user else host
+    return f"postgresql://{at}{f':{port}' if port else ''}{found['name'] or ''}"
 
 
 def _make_table(database: psycopg.Connection[Any]) -> None:
