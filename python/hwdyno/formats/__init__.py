@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from hwdyno.formats.catalogue import list_formats
-from hwdyno.formats.every_format import read_every
+from hwdyno.formats.every_format import collapse_blanks, is_known, read_every
 from hwdyno.formats.format import LARGEST_BYTES, read_as
 
 __all__ = [
     "LARGEST_BYTES",
+    "collapse_blanks",
+    "is_known",
     "list_formats",
     "read_as",
     "read_every",

@@ -19,7 +19,7 @@ _TEST = re.compile(
 )
 _MEMORY = re.compile(r"(PINNED|PAGEABLE|WRITE-COMBINED)[\w ]* Memory Transfers", re.I)
 _HEADS = re.compile(r"Transfer Size \(Bytes\)\s+Bandwidth\((MB/s|GB/s)\)")
-_ROW = re.compile(r"^[ \t]{0,8}-?[ \t]{0,8}(\d{1,12})\s+(\d{1,9}(?:\.\d{1,4})?)\s*$", re.M)
+_ROW = re.compile(r"^[ \t]{0,8}-?[ \t]{0,8}(\d{1,12})[ \t]+(\d{1,9}(?:\.\d{1,4})?)[^\S\n]*$", re.M)
 # "bandwidthTest-H2D-Pinned, Bandwidth = 8494.3 MB/s, Time = 0.00377 s, Size = 33554432 bytes, NumDevsUsed = 1"
 _LINE = re.compile(
     r"^bandwidthTest-(H2D|D2H|D2D)(?:-(\w+))?, Bandwidth = (\d{1,9}(?:\.\d{1,4})?) (MB/s|GB/s), Time = [\d.e-]+ s, "

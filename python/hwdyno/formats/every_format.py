@@ -23,6 +23,22 @@ _LOGGED = re.compile(
 )
 
 
+# Readers allow blanks between parts, line ends included; of a million of them each split would be tried.
+_BLANKS = re.compile(r"[^\S\n]{257,}")
+_BLANK_LINES = re.compile(r"\n(?:[^\S\n]*\n){3,}")
+
+
+def collapse_blanks(text: str) -> str:
+    """A text with at most 256 blanks in a row within a line, and two blank lines in a row."""
+    return _BLANK_LINES.sub("\n\n\n", _BLANKS.sub(" " * 256, text))
+
+
+def is_known(text: str) -> bool:
+    """Whether any format recognizes a text."""
+    text = collapse_blanks(text)
+    return any(form.recognizes(text) for form in list_formats().values())
+
+
 def strip_quotes(text: str) -> str:
     """A text without the marks that mail, Markdown or a log puts at the beginnings of its lines."""
     text = _QUOTED.sub("", text) if text.startswith(">") or "\n>" in text else text
@@ -34,7 +50,7 @@ def read_every(text: str, name: str, maps: Mapping[str, str] | None = None) -> t
 
     ``maps`` say what a table's columns are. Raises ``UserError`` in one line where no format is known.
     """
-    text, forms = strip_quotes(text), list_formats()
+    text, forms = collapse_blanks(strip_quotes(text)), list_formats()
     table = forms.pop("published")
     runs, readings, refused = list[Run](), list[str](), list[UserError]()
     for form in forms.values():

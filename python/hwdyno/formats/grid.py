@@ -218,6 +218,8 @@ def _read_separated(text: str) -> Iterator[tuple[str, list[list[str]]]]:
 def _heads_in(comment: str, row: str) -> str:
     """The heads that a comment right above a row of figures has, as many as the row has cells; else nothing."""
     heads = re.sub(r"#\s*", "", comment).strip()
+    if not heads:
+        return ""
     for mark in (r"\t", r",", r";", r"\s{2,}", r"\s+"):
         names, cells = re.split(mark, heads), re.split(mark, row.strip())
         if len(names) == len(cells) > 1 and all(map(is_number, cells)) and not any(map(is_number, names)):
@@ -230,9 +232,13 @@ _BETWEEN_CELLS = re.compile(r",(?!\d{3}(?!\d))|(?<!\d),")
 
 
 _BETWEEN_WORDS = re.compile(r"\s+(?![(\[])")
+_BETWEEN_COLUMNS = re.compile(r"\s{2,}|\t")
+_SEPARATOR = re.compile(r"[,;]|\S[^\S\n]+\S")
 
 
 def _block(title: str, lines: list[str]) -> Iterator[tuple[str, list[list[str]]]]:
+    if not any(map(_SEPARATOR.search, lines)):
+        return
     for mark in ("\t", ",", ";"):
         if mark == "," and not _BETWEEN_CELLS.search("\n".join(lines)):
             continue
@@ -246,7 +252,7 @@ def _block(title: str, lines: list[str]) -> Iterator[tuple[str, list[list[str]]]
             first = next(at for at, width in enumerate(widths) if width == most)
             yield " ".join([title, *lines[:first]]) if first else title, rows[first:]
             return
-    rows = [re.split(r"\s{2,}|\t", line.strip()) for line in lines if not _is_rule(line)]
+    rows = [_BETWEEN_COLUMNS.split(line.strip()) for line in lines if not _is_rule(line)]
     if rows and len({len(row) for row in rows}) == 1 and len(rows[0]) > 1:
         yield title, rows
         return
@@ -260,7 +266,9 @@ def _single_spaced(lines: list[str]) -> list[list[str]]:
 
     A unit in brackets belongs to the head before it.
     """
-    cells = [re.split(_BETWEEN_WORDS, line.strip()) for line in lines if not _is_rule(line)]
+    if not any(map(_SEPARATOR.search, lines)):
+        return []
+    cells = [_BETWEEN_WORDS.split(line.strip()) for line in lines if not _is_rule(line)]
     heads, rows = cells[0] if cells else [], cells[1:]
     widths = {len(row) for row in rows}
     if len(rows) < 2 or len(widths) > 1 or len(rows[0]) < 2 or len(heads) < 2 or any(map(is_number, heads)):

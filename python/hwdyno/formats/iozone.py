@@ -21,7 +21,7 @@ TESTS = (
 )  # fmt: skip
 _PATTERNS = {"random read": "randread", "random write": "randwrite"}
 _HEADS = re.compile(r"^\s*[kK]B\s+reclen\s+write\s+rewrite", re.M)
-_ROW = re.compile(r"^\s*(\d{1,12})\s+(\d{1,9})((?:\s+\d{1,12}){2,13})\s*$", re.M)
+_ROW = re.compile(r"^[^\S\n]*(\d{1,12})[^\S\n]+(\d{1,9})((?:[^\S\n]+\d{1,12}){2,13})[^\S\n]*$", re.M)
 _SUM = re.compile(r"(Children|Parent) sees? throughput for\s+(\d{1,5}) ([\w -]{1,40}?)\s*=\s*([\d.]+) [kK]B/sec")
 _FILE = re.compile(r"Each process writes a (\d{1,12}) [kK][bB]yte file in (\d{1,9}) [kK][bB]yte records")
 _REPORT = re.compile(

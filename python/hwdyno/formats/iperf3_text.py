@@ -23,7 +23,7 @@ _LINE = re.compile(
     r"(?P<unit>bits|bites|bytes|Bytes)/sec(?P<rest>[^\n]*)$",
     re.M,
 )
-_DATAGRAMS = re.compile(r"([\d.]+)\s*ms\s+(\d{1,15})/\s*\[?(\d{1,15})\s*\(([\d.e+-]+)%\)")
+_DATAGRAMS = re.compile(r"(?<![\d.])([\d.]{1,30})\s*ms\s+(\d{1,15})/\s*\[?(\d{1,15})\s*\(([\d.e+-]+)%\)")
 _CONNECTED = re.compile(r"local \S+ port \d+ connected (?:to|with) (\S+)")
 _CONNECTING = re.compile(r"Connecting to host ([^\s,]+)|Client connecting to ([^\s,]+)")
 _HOST = re.compile(r"\biperf3?\b[^\n]*\s-c\s+(\S+)")

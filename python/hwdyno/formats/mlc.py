@@ -12,7 +12,7 @@ from hwdyno.model.words import Measurement, Parameters, Run
 NAME = "mlc-text"
 _VERSION = re.compile(r"Memory Latency Checker - v?([\w.]+)")
 _LOADED = re.compile(r"^\s*\"?(\d{1,9})\s+([\d.]+)\s+([\d.]+)\"?\s*(?:[^\d\s].*)?$")
-_CURVE = re.compile(r"^\s*\W*Inject(?:ed)?\s+Latency\s+Bandwidth", re.I | re.M)
+_CURVE = re.compile(r"^[^\w\n]*Inject(?:ed)?\s+Latency\s+Bandwidth", re.I | re.M)
 _PEAK = re.compile(r"^\s*(ALL Reads|\d+:\d+ Reads-Writes|Stream-triad like)\s*:\s*([\d.]+)", re.I)
 _MATRIX_ROW = re.compile(r"^\s*(\d{1,4})((?:\s+(?:[\d.]+|-))+)\s*$")
 _IDLE = re.compile(r"Each iteration took [\d.]+ (?:base frequency|core) clocks \(\s*([\d.]+)\s*ns\)", re.I)

@@ -108,7 +108,7 @@ def _is_foreign(path: Path) -> bool:
         text = foreign.read_text(path, formats.LARGEST_BYTES, errors="replace")
     except UserError:
         return False
-    return '"hwdyno.run/' not in text[:65536] and any(form.recognizes(text) for form in formats.list_formats().values())
+    return '"hwdyno.run/' not in text[:65536] and formats.is_known(text)
 
 
 def _add_ceilings(run: Run, given: Ceilings | None) -> Run:

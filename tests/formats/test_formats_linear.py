@@ -1,0 +1,68 @@
+"""Text made to be slow ends each reader in time: every expression over foreign text is linear in its length."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hwdyno.formats import collapse_blanks, list_formats, read_every
+from hwdyno.model.words import UserError
+
+BYTES = 1_000_000
+CPU_S = 2.0
+"""A reader takes under 1 s; a shared core may take twice that, and a square of the length takes minutes."""
+UNITS = (" ", "\n", "\t \n", "1", ".", "a", "-", "|", "#\n", "1\n", "1.5 ", "1 MB/s ", "[", "a: ")
+DATA = Path(__file__).parents[1] / "data"
+
+
+@cache
+def sample_outputs() -> dict[str, str]:
+    """A tool's own output for each format of text."""
+    found: dict[str, str] = {}
+    for path in sorted(DATA.rglob("*")):
+        if path.is_file() and path.stat().st_size < 40_000:
+            text = path.read_text(errors="replace")
+            for name, form in list_formats().items():
+                if name not in found and name != "published" and form.recognizes(text):
+                    found[name] = text if text.lstrip()[:1] not in "{[" else ""
+    return found
+
+
+@contextlib.contextmanager
+def limited(cpu_s: float = CPU_S) -> Iterator[None]:
+    """End with an error what takes more CPU time than this; other processes hardly change that time."""
+
+    def end(*_: object) -> None:
+        raise AssertionError(f"over {cpu_s} s of CPU time")
+
+    before = signal.signal(signal.SIGPROF, end)
+    signal.setitimer(signal.ITIMER_PROF, cpu_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+def hostile(unit: str) -> str:
+    return unit * (BYTES // len(unit))
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=repr)
+def test_each_reader_ends_in_time(unit: str) -> None:
+    for name, form in list_formats().items():
+        for before in {"", sample_outputs().get(name, "").rstrip("\n")}:
+            text = collapse_blanks(before + "\n" * bool(before) + hostile(unit))
+            with limited(), contextlib.suppress(UserError):
+                if form.recognizes(text) or not before:
+                    form.read(text, name)
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=repr)
+def test_all_of_them_together_end_in_time(unit: str) -> None:
+    with limited(4 * CPU_S), contextlib.suppress(UserError):
+        read_every(hostile(unit), "hostile")
