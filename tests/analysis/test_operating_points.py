@@ -20,7 +20,7 @@ SATURATED = "saturated at the first point"
 def knee(crossing: float = 1e-9, top: float = 1000.0, **changes: Any) -> Knee:
     """X(N) = Xm N / (N + N*): level where N* is next to nothing."""
     p = Interval(1.0)
-    made = Knee(Interval(top), Interval(crossing), p=p, top=top, one=crossing / top, gain=Interval(2.0))
+    made = Knee(Interval(top), Interval(crossing), p=p, top=top, r1=crossing / top, gain=Interval(2.0))
     return replace(made, **changes)
 
 

@@ -40,10 +40,7 @@ def file() -> Iterator[Path]:
     """A written file on a disk as a rule, so that direct I/O is possible."""
     directory = Path(command("mktemp", "--directory", "/var/tmp/hwdyno-test-XXXXXXXX"))
     path = directory / "file"
-    with path.open("wb") as out:
-        for _ in range(SIZE // MIB):
-            out.write(os.urandom(MIB))
-        os.fsync(out.fileno())
+    engine.run("storage_layout", {"path": str(path), "size": SIZE})
     yield path
     shutil.rmtree(directory)
 

@@ -76,7 +76,7 @@ def prepared(*words: str) -> dict[str, Preparation]:
     command = choose_command(words)
     request = make_request(make_parser(command).read([*words]), command, scenarios.of_command(command))
     scenario = scenarios.make_scenario(request, Local())
-    return {preparation.what.partition(":")[0]: preparation for preparation in scenario.prepares()}
+    return {preparation.description.partition(":")[0]: preparation for preparation in scenario.prepares()}
 
 
 @pytest.mark.machine
