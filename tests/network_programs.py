@@ -31,7 +31,7 @@ def wait_for(port: int, *inside: str, state: str = "0A", least: int = 1) -> None
         if len(re.findall(rf"\d: [0-9A-F]+:{port:04X} [0-9A-F]+:[0-9A-F]{{4}} {state}", table)) >= least:
             return
         time.sleep(0.02)
-    raise AssertionError(f"nobody is at {port}")
+    raise AssertionError(f"nothing listens at {port}")
 
 
 @contextlib.contextmanager

@@ -43,7 +43,7 @@ def test_a_passed_peak_is_the_ceiling(peak_load: int | None, a: float, top: Any,
     value = found.ceiling
     assert (value and [edge and round(edge) for edge in (value.value, value.low, value.high)]) == ceiling
     assert found.state == (state or "still rising")
-    assert _read_off(plain, series(loads, (100,) * 5, (50,) * 5), knee(), law).state == "flat", "whatever peak passed"
+    assert _read_off(plain, series(loads, (100,) * 5, (50,) * 5), knee(), law).state == "flat", "a peak that passed"
 
 
 @pytest.mark.parametrize(("points", "fitted", "state"), [

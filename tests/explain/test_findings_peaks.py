@@ -8,7 +8,7 @@ import pytest
 from made_memory import flops, found, make_run, point, result
 
 
-def test_the_peak_of_auto_is_one_whatever_each_repeat_chose() -> None:
+def test_the_peak_of_auto_is_one_for_all_repeats() -> None:
     """Two of 3 repeats took AVX-512 and 1 AVX2: 13.3 FLOP per instruction are of neither."""
     mixed = flops(100e9, "avx512", threads=2)
     mixed = replace(

@@ -112,20 +112,20 @@ def test_one_refused_point_leaves_the_others(tmp_path: Path) -> None:
 def test_refused_kernel_costs_no_point(tmp_path: Path, name: str, points: int) -> None:
     def refuse(count: int, reading: dict[str, Any]) -> None:
         if reading["parameters"]["numjobs"] == (1 if points == 0 else 2):
-            raise UserError("not so many jobs")
+            raise UserError("too many jobs")
 
     host, store = Tampered(QUIET, refuse), Memory()
     chosen = [(experiment, {}) for experiment in (experiments.find("storage.grid") + experiments.find("storage.jobs"))]
     chosen[1] = (chosen[1][0], {"numjobs": "2,4"})
     made = plan.build(chosen, host, path=tmp_path, seed=1)
     if points == 0:
-        with pytest.raises(UserError, match="not so many jobs"):
+        with pytest.raises(UserError, match="too many jobs"):
             runner.run(made, host, store, "run-1")
         assert store.abandoned
         return
     run = runner.run(made, host, store, "run-1")
     assert [len(result.points) for result in run.experiments] == [points, 0]
-    assert run.degraded == (f"{name}: not so many jobs",)
+    assert run.degraded == (f"{name}: too many jobs",)
 
 
 class Recorder(runner.Silent):
@@ -149,7 +149,7 @@ class Refusing(SimulatedHost):
     def run(self, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:
         self.count += 1
         if self.count <= self.left:
-            raise OSError(errno.ECONNREFUSED, f"nobody answers, try {self.count}")
+            raise OSError(errno.ECONNREFUSED, f"the peer is silent, try {self.count}")
         return super().run(kernel, parameters)
 
 
@@ -160,17 +160,17 @@ def two_questions(host: SimulatedHost, path: Path) -> plan.Plan:
 
 def test_what_failed_first_is_the_error_of_a_run_that_measured_nothing(tmp_path: Path) -> None:
     host, store, recorder = Refusing(10**6), Memory(), Recorder()
-    with pytest.raises(UserError, match=r"^nobody answers, try 1$"):
+    with pytest.raises(UserError, match=r"^the peer is silent, try 1$"):
         runner.run(two_questions(host, tmp_path), host, store, "run-1", progress=recorder)
     assert host.count == 2, "the second question was asked, too"
     assert store.abandoned
-    assert not [line for line in recorder.lines if "nobody answers" in line], "the error says it, once"
+    assert not [line for line in recorder.lines if "the peer is silent" in line], "the error says it, once"
 
 
 def test_what_failed_first_is_said_once_something_else_is_measured(tmp_path: Path) -> None:
     host, recorder = Refusing(1), Recorder()
     run = runner.run(two_questions(host, tmp_path), host, Memory(), "run-1", progress=recorder)
-    why = "memory.latency: nobody answers, try 1"
+    why = "memory.latency: the peer is silent, try 1"
     assert run.degraded[0] == why
     assert [len(result.points) > 0 for result in run.experiments] == [False, True]
     assert recorder.lines.count(why) == 1

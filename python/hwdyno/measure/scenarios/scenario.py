@@ -84,7 +84,7 @@ class Scenario:
         end_orphans()
         if self.preparations and make_site(host).several:
             description = self.preparations[0].description or "what this measures must be prepared"
-            raise UserError(f"{description}works on one machine only, and this site has several hosts")
+            raise UserError(f"{description}: works on one machine only, and this site has several hosts")
         began = time.monotonic()
         with signals.keeping(), contextlib.ExitStack() as outer:
             made = contextlib.ExitStack()
