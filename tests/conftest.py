@@ -13,6 +13,7 @@ from advised import commands_in, is_dry_run, not_taken, refused, shape
 from here import missing, sample
 from hwdyno.explain.findings import explanation, summary
 from hwdyno.measure import concurrent_runs, engine, peers
+from hwdyno.system import failures
 from hypothesis import settings
 from real_cluster import IS_HERE
 from simulated_runs import MACHINES
@@ -60,9 +61,21 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.fixture(autouse=True)
-def alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests that measure here at the same time in other processes are no other Runs."""
+def alone(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Tests that measure here at the same time in other processes are no other Runs, and none goes to the user's."""
     monkeypatch.setattr(concurrent_runs, "NAME", f"hwdyno-test-{os.getpid()}")
+    monkeypatch.setenv("HWDYNO_HOME", str(tmp_path_factory.getbasetemp() / "home"))
+
+
+@pytest.fixture(autouse=True)
+def no_part_fails(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bug in a part of an answer fails the test that meets it, but for those that plant it."""
+
+    def strict(error: BaseException) -> str:
+        raise error
+
+    if request.module.__name__ != "test_failed_parts":
+        monkeypatch.setattr(failures, "describe_bug", strict)
 
 
 @pytest.fixture(autouse=True)

@@ -65,7 +65,7 @@ INSIDE: dict[str, dict[str, set[str]]] = {
     "system": {
         **{"loopback": set(), "optional": set(), "printable": set(), "processes": set(), "suggestions": set()},
         **{"program_name": set(), "foreign": {"suggestions"}, "signals": {"processes"}, "safe_files": {"signals"}},
-        **{"output_files": {"safe_files", "signals"}, "urls": set()},
+        **{"output_files": {"safe_files", "signals"}, "urls": set(), "failures": set(), "standard_streams": set()},
         "store": {"foreign", "optional", "output_files", "printable", "safe_files", "signals", "urls"},
     },
     "analysis": {
@@ -178,8 +178,7 @@ OUTSIDE_SAFE_FILES = {
         "hwdyno.system.store.directory",
         "sqlite3.connect",
     ): "SQLite opens by name what safe_files made and verified",
-    ("hwdyno.cli.main", "os.open"): "the null device, where output goes that nobody reads",
-    ("hwdyno.system.signals", "os.open"): "likewise, from a terminal that is gone",
+    ("hwdyno.system.standard_streams", "os.open"): "the null device, where output goes that nobody reads",
     ("crate::sys::apart", "open"): "the null device, in a child whose driver may print",
     ("hwdyno.measure.hosts.agent", "tempfile.TemporaryFile"): "a file without a name, for an agent's messages",
     ("crate::storage::scratch", "create_dir_all"): "directories of the engine's tests",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from hwdyno.measure.hosts import Host
+    from hwdyno.measure.plan import Plan
     from hwdyno.measure.runner.observers import Progress
     from hwdyno.measure.scenarios import Scenario
     from hwdyno.model.words import Run
@@ -86,6 +87,18 @@ def measure_scenario(scenario: Scenario, host: Host, store: Store, shown: Shown,
     ``spent_s`` is the time since the command began. Raises ``Interrupted`` where it was stopped before it could measure
     a point, and ``UserError`` for what cannot be prepared; what goes wrong later degrades the Run.
     """
+    run: Run | None = None
+    try:
+        with scenario.ready(host, shown.says) as plan, shown as progress:
+            run = _measure(scenario, plan, host, store, progress, spent_s)
+    except OSError as error:  # Of the clean-up: it costs nothing that was measured.
+        if run is None:
+            raise
+        shown.says(f"what was made is not all removed: {error}")
+    return run
+
+
+def _measure(scenario: Scenario, plan: Plan, host: Host, store: Store, progress: Progress, spent_s: float) -> Run:
     from hwdyno.measure import peers
     from hwdyno.measure.scenarios.scenario import Bench
     from hwdyno.system.store import new_id
@@ -96,18 +109,17 @@ def measure_scenario(scenario: Scenario, host: Host, store: Store, shown: Shown,
 
         return explain_run(with_stored(run, store) if scenario.has_earlier else run)
 
-    with scenario.ready(host, shown.says) as plan, shown as progress:
-        # Findings and report load and do about twice as much as the start did, at this machine's present speed.
-        plan = replace(plan, prepared_s=plan.prepared_s + spent_s, ending_s=2 * spent_s)
-        bench = Bench(
-            host=host,
-            store=store,
-            run_id=new_id(),
-            progress=progress,
-            peers=peers.find_installed(plan, host, progress.says),
-            explain=judge_run,
-        )
-        return scenario.measure(plan, bench)
+    # Findings and report load and do about twice as much as the start did, at this machine's present speed.
+    plan = replace(plan, prepared_s=plan.prepared_s + spent_s, ending_s=2 * spent_s)
+    bench = Bench(
+        host=host,
+        store=store,
+        run_id=new_id(),
+        progress=progress,
+        peers=peers.find_installed(plan, host, progress.says),
+        explain=judge_run,
+    )
+    return scenario.measure(plan, bench)
 
 
 def take_reading(kernel: str, parameters: Mapping[str, Any]) -> dict[str, Any]:

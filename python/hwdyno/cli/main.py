@@ -7,12 +7,14 @@ import io
 import os
 import sys
 import time
+from pathlib import Path
 from typing import NamedTuple
 
 from hwdyno import __version__, session
 from hwdyno.cli.parser import Parser
 from hwdyno.cli.statuses import ERROR, INTERRUPTED, OK
-from hwdyno.system import processes, signals
+from hwdyno.system import processes, signals, standard_streams
+from hwdyno.system.failures import TRACEBACK, collecting, describe_bug, is_bug
 from hwdyno.system.printable import escaping
 from hwdyno.system.suggestions import hint
 
@@ -98,37 +100,43 @@ def main(arguments: list[str] | None = None) -> int:
     if arguments is None:
         from hwdyno._engine import Guard
 
+        standard_streams.take_over()
         signals.take_over("hwdyno", Guard)
         began_s -= processes.age_s()
     _write_any_letter()
     os.umask(os.umask(0o077) | 0o002)  # No other user may change Runs or data files, no matter what the shell allows.
-    with escaping():
-        return signals.status(_run_command_line(words, began_s))
+    with escaping(), collecting() as missing:
+        status = _run_command_line(words, began_s)
+        for sentence in missing:
+            _complain(sentence)
+        return signals.status(status)
 
 
 def _run_command_line(words: list[str], began_s: float) -> int:
     """The exit status of a command line; every error is one line."""
+    try:
+        status = _run_words(words, began_s)
+        sys.stdout.flush()
+        return status
+    except SystemExit as stop:  # argparse's way out
+        return stop.code if isinstance(stop.code, int) else ERROR
+    except KeyboardInterrupt:
+        _complain("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:  # The reader closed the pipe (hwdyno … | head): no error.
+        return OK
+    except Exception as error:
+        return _explain(error)
+
+
+def _run_words(words: list[str], began_s: float) -> int:
     if not words or words[0] in {"-h", "--help", "help"}:
         sys.stdout.write(overview())
         return OK
     if words[0] in {"-V", "--version", "version"}:
         sys.stdout.write(f"hwdyno {__version__}\n")
         return OK
-    try:
-        return _run_command(_find_command(*words), words[1:], began_s)
-    except SystemExit as stop:  # argparse's way out
-        return stop.code if isinstance(stop.code, int) else ERROR
-    except KeyboardInterrupt:
-        _complain("interrupted")
-        return INTERRUPTED
-    except BrokenPipeError:
-        # The reader closed the pipe (hwdyno … | head): no error, and nothing may be written to it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return OK
-    except Exception as error:
-        if os.environ.get("HWDYNO_TRACEBACK"):
-            raise
-        return _explain(error)
+    return _run_command(_find_command(*words), words[1:], began_s)
 
 
 def _run_command(name: str, words: list[str], began_s: float) -> int:
@@ -170,19 +178,23 @@ def _find_command(name: str, *words: str) -> str:
 
 def _explain(error: Exception) -> int:
     """One line for an error of the user or the machine; for a bug of hwdyno, how to report it."""
-    from hwdyno.model.words import UserError
-
-    says = " ".join(str(error).split())
-    if isinstance(error, UserError) or type(error).__name__ in {"UsageError", "StoreError"}:
-        _complain(says)
+    if os.environ.get(TRACEBACK) and (is_bug(error) or isinstance(error, OSError)):
+        raise error
+    if is_bug(error):
+        _complain(describe_bug(error))
     elif isinstance(error, OSError):
-        where = f"{error.filename}: " if error.filename else ""
-        _complain(f"{where}{error.strerror or says}")
+        where = error.filename or ("" if _is_somewhere() else "the current directory was removed, change to another")
+        _complain(f"{where}{': ' if where else ''}{error.strerror or error}")
     else:
-        _complain(
-            f"internal error: {type(error).__name__}: {says}; please report it with the output of HWDYNO_TRACEBACK=1"
-        )
+        _complain(" ".join(str(error).split()))
     return ERROR
+
+
+def _is_somewhere() -> bool:
+    try:
+        return Path.cwd().is_dir()
+    except OSError:
+        return False
 
 
 def _complain(says: str) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import shlex
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -16,6 +18,7 @@ from hwdyno.cli.options import named_by
 from hwdyno.cli.statuses import BELOW, DEGRADED, INTERRUPTED, OK
 from hwdyno.model.words import Run, UserError
 from hwdyno.system import output_files
+from hwdyno.system.failures import attempt
 from hwdyno.system.program_name import as_called
 
 if TYPE_CHECKING:
@@ -122,6 +125,14 @@ def report_trouble(store: Store) -> None:
 
 def show(run: Run, args: argparse.Namespace) -> None:
     """Print the report (or the document, as it is stored) on stdout, and write the page, which others may see."""
+    try:
+        with contextlib.suppress(BrokenPipeError):  # The reader has seen enough: that changes no status.
+            _print(run, args)
+    finally:  # A stdout that takes nothing does not keep the page, nor the words by which the Run is found.
+        _write_page(run, args)
+
+
+def _print(run: Run, args: argparse.Namespace) -> None:
     if args.json:
         from hwdyno.system.store import to_json
 
@@ -137,6 +148,9 @@ def show(run: Run, args: argparse.Namespace) -> None:
         if why := why_not_stored(run):  # No finding: without a place for the Run nothing else can show it later.
             sys.stderr.write(f"degraded: {why}\n")
     sys.stdout.flush()
+
+
+def _write_page(run: Run, args: argparse.Namespace) -> None:
     if args.no_page:
         return
     from hwdyno.report import page
@@ -147,11 +161,11 @@ def show(run: Run, args: argparse.Namespace) -> None:
     path = (args.out or Path("hwdyno-runs") / run.id) / PAGE
     try:
         output_files.output_folder(path.parent)
-        page.write(shared, path, overwrite=args.overwrite)
+        is_written = attempt("the page", partial(page.write, shared, path, overwrite=args.overwrite), False)
     except UserError as error:
         sys.stderr.write(f"no page: {error}; run `{again} --html FILE` to try again\n")
         return
-    sys.stderr.write(f"report: {path}\nagain:  {again}\n")
+    sys.stderr.write((f"report: {path}\n" if is_written else "") + f"again:  {again}\n")
 
 
 def status(run: Run, fail_under: float | None) -> int:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
 import sys
-from collections.abc import Iterator
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -38,23 +38,18 @@ __all__ = [
 def survey(path: Path | None = None, root: Path = Path("/")) -> dict[str, Any]:
     """Describe the machine, with the storage behind ``path``; ``root`` may be a recorded tree."""
     _show_packages()
-    with _apart_from_the_users_cache():
-        machine: dict[str, Any] = json.loads(_engine.survey(str(root), None if path is None else str(path)))
+    _place_opencl_cache()
+    machine: dict[str, Any] = json.loads(_engine.survey(str(root), None if path is None else str(path)))
     return machine
 
 
-@contextlib.contextmanager
-def _apart_from_the_users_cache() -> Iterator[None]:
-    """Lets PoCL, which leaves a file in its cache where devices are listed, leave it in a folder that goes."""
-    if "POCL_CACHE_DIR" in os.environ:
-        yield
-        return
-    with safe_files.temporary("hwdyno-opencl-") as folder:
-        os.environ["POCL_CACHE_DIR"] = str(folder)
-        try:
-            yield
-        finally:
-            del os.environ["POCL_CACHE_DIR"]
+@cache
+def _place_opencl_cache() -> None:
+    """Let PoCL, which keeps files where devices are listed and kernels compiled, keep them in a folder that goes."""
+    if "POCL_CACHE_DIR" not in os.environ:
+        folders = contextlib.ExitStack()
+        os.environ["POCL_CACHE_DIR"] = str(folders.enter_context(safe_files.temporary("hwdyno-opencl-")))
+        atexit.register(folders.close)
 
 
 @cache
@@ -79,6 +74,8 @@ def run(kernel: str, parameters: dict[str, Any], stop: Stop | None = None) -> di
     """
     stop = stop or Stop()
     _show_packages()
+    if kernel.startswith("gpu"):
+        _place_opencl_cache()
     with contextlib.ExitStack() as stack:
         if kernel in kernels() and kernels()[kernel].writes != "nothing":
             ends = partial(signals.patiently, stop.wait, ENDS_S)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 from hwdyno.analysis.curves import is_loaded
 from hwdyno.explain.findings.snia import is_rounds
@@ -11,6 +12,7 @@ from hwdyno.model.words import ExperimentResult, Run
 from hwdyno.report import bars, distributions, open_closed, plots, roofline, snia
 from hwdyno.report.picture import Picture
 from hwdyno.report.rows import ChartSeries, by_unit, is_number, list_series, make_label, point_load, varying
+from hwdyno.system.failures import attempt
 
 MAX_SERIES = 8
 """Most lines of one chart: more are not distinguishable."""
@@ -38,7 +40,16 @@ class Chart:
 
 def list_charts(run: Run) -> list[Chart]:
     """All charts of a Run, in the order of its experiments; none for a point alone."""
-    return [chart for at in range(len(run.experiments)) for chart in (*_of_experiment(run, at), *_roofline(run, at))]
+    return [
+        chart
+        for at in range(len(run.experiments))
+        for part in (_of_experiment, _roofline)
+        for chart in attempt(f"the charts of {run.experiments[at].name}", partial(_list, part, run, at), ())
+    ]
+
+
+def _list(part: Callable[[Run, int], Iterator[Chart]], run: Run, at: int) -> list[Chart]:
+    return list(part(run, at))
 
 
 def _roofline(run: Run, at: int) -> Iterator[Chart]:
@@ -56,31 +67,32 @@ def _of_experiment(run: Run, at: int) -> Iterator[Chart]:
     )
     stem = f"{at + 1}-{stem.strip('-')[:40] or 'experiment'}"
 
-    def make_chart(kind: str, drawn: Picture | None, part: str = "") -> Iterator[Chart]:
+    def make_chart(kind: str, draw: Callable[[], Picture | None], part: str = "") -> Iterator[Chart]:
+        drawn = attempt(f"the chart {kind} of {experiment.name}", draw, None)
         if drawn is not None:
             titled = replace(drawn, title=f"{drawn.title}: {part}") if part else drawn
             yield Chart(f"{stem}-{kind}", at, titled)
 
     if is_rounds(experiment):
-        yield from make_chart("convergence", snia.convergence(experiment))
+        yield from make_chart("convergence", partial(snia.convergence, experiment))
         return
-    yield from make_chart("open-closed", open_closed.draw_loops(run, experiment))
+    yield from make_chart("open-closed", partial(open_closed.draw_loops, run, experiment))
     chosen = distributions.chosen_points(experiment)
     grid = experiment.name.endswith(".grid")
     alike = by_unit(experiment)
     if grid:
         for number, result in enumerate(alike):
             suffix, unit = (f"-{number + 1}", result.points[0].throughput.unit) if len(alike) > 1 else ("", "")
-            yield from make_chart(f"tests{suffix}", bars.tests(result), unit)
+            yield from make_chart(f"tests{suffix}", partial(bars.tests, result), unit)
     else:
         groups = [(result, part, group) for result in alike for part, group in split_series(result)]
         for number, (result, part, group) in enumerate(groups):
             unit = result.points[0].throughput.unit if len(alike) > 1 else ""
             suffix = f"-{number + 1}" if part or unit else ""
             for kind, draw in choose_kinds(result, group):
-                yield from make_chart(kind + suffix, draw(result, group), part or unit)
-    yield from make_chart("percentiles", distributions.percentiles(experiment, chosen))
-    yield from make_chart("samples", distributions.samples(experiment, chosen))
+                yield from make_chart(kind + suffix, partial(draw, result, group), part or unit)
+    yield from make_chart("percentiles", partial(distributions.percentiles, experiment, chosen))
+    yield from make_chart("samples", partial(distributions.samples, experiment, chosen))
 
 
 Draw = Callable[[ExperimentResult, list[ChartSeries]], Picture | None]

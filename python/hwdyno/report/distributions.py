@@ -75,10 +75,11 @@ def samples(experiment: ExperimentResult, points: list[int]) -> Picture | None:
     if len(rows) <= MAX_TIPS:
         marks += [Dot(at[row["series"]], row["time"], row["y"], "unseen", make_tip(row, *fields)) for row in shown]
     else:
-        whole = {row["series"]: make_tip(row, ("series", "point"), ("tip_range", "min … avg … max")) for row in rows}
-        marks = [
-            replace(mark, tip=whole[name]) for name, mark in zip(at, marks, strict=True) if isinstance(mark, Polyline)
-        ]
+        whole = {
+            at[row["series"]]: make_tip(row, ("series", "point"), ("tip_range", "min … avg … max")) for row in rows
+        }
+        # A series of zeros has no line on a log scale.
+        marks = [replace(mark, tip=whole[mark.series]) for mark in marks if isinstance(mark, Polyline)]
     log = ", on a log scale" if y.kind == "log" else ""
     caption = f"{unit}, average of each interval of the timed region{log}."
     return Picture("Throughput over time", caption, x, y, tuple(at), tuple(marks))

@@ -10,13 +10,13 @@ from dataclasses import fields
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from hwdyno.analysis.resources import find, find_rate_word
+from hwdyno.analysis.resources import find
 from hwdyno.explain.findings import about_this_run
 from hwdyno.model import units
 from hwdyno.model.axes import is_mixed, splits
-from hwdyno.model.words import ExperimentResult, Finding, Run, Value
+from hwdyno.model.words import ExperimentResult, Finding, Run
 from hwdyno.report import contention, distributions, evidence, figures, scaling, study, svg, tables, theme
 from hwdyno.report.benchmarking_rules import judged_rules
 from hwdyno.report.charts import Chart, list_charts
@@ -24,10 +24,12 @@ from hwdyno.report.embedding import KEPT_DIGITS, KEPT_SAMPLES, MAX_PLAIN, Embedd
 from hwdyno.report.headlines import Headline
 from hwdyno.report.machine import describe_machines
 from hwdyno.report.overview import rank_findings
-from hwdyno.report.rows import HeadlineRow, make_rows, point_parameters
+from hwdyno.report.page_grid import grid_columns, grid_note, grid_parts
+from hwdyno.report.rows import make_rows, point_parameters
 from hwdyno.report.scorecard import Scorecard, scorecard, urgency
 from hwdyno.report.story import ChartGroup, make_story
 from hwdyno.system import output_files
+from hwdyno.system.failures import attempt, collecting
 from hwdyno.system.printable import printable
 
 if TYPE_CHECKING:
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
 
 CHARTS_IN_SIGHT = 4
 """Charts of one experiment that are open; the others wait in a fold."""
-UNKNOWN = "unknown"
 FIRST_FINDINGS = 3
 """Findings beside the scorecard; the resources have all of theirs."""
 
@@ -46,17 +47,21 @@ HEADER = b'<meta name="generator" content="hwdyno '
 """What every page has near its beginning."""
 
 
-def write(run: Run, path: Path, *, overwrite: bool = False, full_data: bool = False) -> None:
-    """Write the whole page as one file; raises ``UserError`` where another's is in the way."""
+def write(run: Run, path: Path, *, overwrite: bool = False, full_data: bool = False) -> Literal[True]:
+    """Write the whole page as one file, and say that it is; raises ``UserError`` where another's is in the way."""
     output_files.write_output(path, html(run, full_data=full_data).encode(), overwrite=overwrite, header=HEADER)
+    return True
 
 
 def html(run: Run, *, full_data: bool = False) -> str:
     """The whole page. Every name from the machine or a foreign file is escaped.
 
     A Run of many points is shortened in its page, and long folds are packed, unless it is to have its ``full_data``.
+    A part that fails is left out, and the page says so.
     """
-    return render_page("page.html.j2", _context(run, embed_run(run, whole=full_data)), full_data=full_data)
+    with collecting() as missing:
+        context = _context(run, embed_run(run, whole=full_data))
+    return render_page("page.html.j2", context | {"missing": missing}, full_data=full_data)
 
 
 def render_page(template: str, context: dict[str, Any], *, full_data: bool = False) -> str:
@@ -88,7 +93,7 @@ def _context(whole: Run, data: Embedded) -> dict[str, Any]:
     run = printable(whole)
     findings = rank_findings(run.findings)
     card = scorecard(run)
-    story = [_figure(figure) for figure in make_story(run)]
+    story = [_figure(figure) for figure in attempt("the first charts", partial(make_story, run), ())]
     # One of each rule: what holds for every resource is read once. Noise comes last: the verdict has named it.
     first: dict[str, Finding] = {}
     for finding in sorted(
@@ -97,10 +102,10 @@ def _context(whole: Run, data: Embedded) -> dict[str, Any]:
         first.setdefault(finding.rule, finding)
     shown = list(first.values())[:FIRST_FINDINGS]
     resources = _resources(run, card, findings)
-    machine = describe_machines(run.machines)
-    studied = study.page(run)
-    matrices = contention.matrices(run)
-    clients = scaling.matrices(run)
+    machine = attempt("the machine's table", partial(describe_machines, run.machines), ())
+    studied = attempt("the study's table", partial(study.page, run), None)
+    matrices = attempt("the table of contention", partial(contention.matrices, run), ())
+    clients = attempt("the table of clients", partial(scaling.matrices, run), ())
     commands = _commands(run)
     named = {part["name"] for part in resources}
     others = [_finding(finding) for finding in findings if finding.resource not in named]
@@ -149,7 +154,7 @@ def _context(whole: Run, data: Embedded) -> dict[str, Any]:
         "resources": resources,
         "others": others,
         "machine": machine,
-        "rules": judged_rules(run),
+        "rules": attempt("the table of benchmarking rules", partial(judged_rules, run), ()),
         "commands": commands,
         "data": data.packed,
         "data_size": units.format_bytes(data.characters),
@@ -193,13 +198,15 @@ def _figure(figure: ChartGroup) -> dict[str, Any]:
         "name": figure.name,
         "title": figure.title,
         "caption": figure.caption,
-        "drawings": [svg.draw(picture, paint) for picture in figure.pictures],
+        "drawings": [
+            attempt(f"the chart {picture.title}", partial(svg.draw, picture, paint), "") for picture in figure.pictures
+        ],
     }
 
 
 def _resources(run: Run, card: Scorecard, findings: list[Finding]) -> list[dict[str, Any]]:
     """A section a resource, in the order in which they were measured."""
-    charts, rows = list_charts(run), make_rows(run)
+    charts, rows = list_charts(run), attempt("the table of figures", partial(make_rows, run), ())
     made = []
     for number, name in enumerate(dict.fromkeys(experiment.resource for experiment in run.experiments), start=1):
         some = [
@@ -222,11 +229,19 @@ def _resources(run: Run, card: Scorecard, findings: list[Finding]) -> list[dict[
                     f"{row.title}: {row.value}" for row in card.rows if run.experiments[row.experiment].resource == name
                 ),
                 "tally": ", ".join([*tally, *([units.plural(len(theirs), "finding")] if theirs else [])]),
-                "grid": (grid := _grid(run, figures_)),
-                "columns": _columns(grid),
-                "grid_note": _grid_note(run, figures_),
+                "grid": (grid := attempt(f"the table of {name}", partial(grid_parts, run, figures_), [])),
+                "columns": grid_columns(grid),
+                "grid_note": grid_note(run, figures_),
                 "findings": theirs,
-                "experiments": [_experiment(experiment, at, charts) for at, experiment in some],
+                "experiments": [
+                    shown
+                    for at, experiment in some
+                    if (
+                        shown := attempt(
+                            f"the section of {experiment.name}", partial(_experiment, run, at, charts), None
+                        )
+                    )
+                ],
             }
         )
     return made
@@ -285,87 +300,6 @@ def _took(run: Run) -> str:
         return ""
 
 
-def _quantity(value: Value, rate_word: str, *, interval: bool = True) -> dict[str, str]:
-    scale = figures.scale_for([value.value], value.unit, rate_word)
-    return {
-        "number": scale.number(value.value),
-        "unit": scale.unit,
-        "interval": scale.interval(value) if interval else "",
-    }
-
-
-def _grid(run: Run, rows: list[HeadlineRow]) -> list[dict[str, Any]]:
-    parts: dict[int, dict[str, Any]] = {}
-    for row in rows:
-        made = parts.setdefault(
-            id(row.experiment), {"name": row.experiment.name, "asks": row.experiment.asks, "rows": []}
-        )
-        made["rows"].append(_grid_row(run, row))
-    return list(parts.values())
-
-
-def _columns(grid: list[dict[str, Any]]) -> list[str]:
-    """The columns of a resource's figures that have anything to say."""
-    rows = [row for part in grid for row in part["rows"]]
-    known = {"Rate": "rate", "Mean latency": "latency", "Reference": "peer", "Ceiling": "ceiling"}
-    names = [name for name, key in known.items() if any(row[key] for row in rows)]
-    return [*names, "Of ceiling"] if "Ceiling" in names else names
-
-
-def _grid_row(run: Run, row: HeadlineRow) -> dict[str, Any]:
-    point, rate_word = row.measurement, find_rate_word(row.experiment)
-    latency, unit = point.latency_ns, point.throughput.unit
-    made: dict[str, Any] = {
-        "label": row.label,
-        "validity": point.validity,
-        "measured": _quantity(point.throughput, rate_word),
-        # Operations a second beside arithmetic say nothing: each has its own count of them.
-        "rate": _quantity(point.rate, rate_word, interval=False) if point.rate and unit == "bytes/s" else None,
-        "latency": None,
-        "peer": None,
-        "ceiling": None,
-        "no_ceiling": "unknown" if _why_no_ceiling(run, row) else figures.NONE,
-        "percent": figures.percent(row.share) if row.share is not None else "",
-        "bar": f"{min(1.0, row.share or 0.0) * 100:.1f}",
-        "over": row.share is not None and row.share > 1 and row.ceiling is not None and row.ceiling.kind == "physical",
-        "why": row.why_not_double,
-    }
-    if latency:
-        scale = figures.latency_scale([latency.mean])
-        tail = f"p99 {scale.number(latency.p99)}" if latency.p99 is not None else ""
-        mean = {"number": scale.number(latency.mean), "unit": scale.unit, "interval": tail}
-        # Of a latency test the time is the figure.
-        made["measured" if row.experiment.metric == "latency" else "latency"] = mean
-    if row.peer:
-        made["peer"] = _quantity(row.peer.value, rate_word, interval=False)
-        ratio = f": ours is {tables.ratio_words(row.peer.ratio)}" if row.peer.ratio else ""
-        made["peer_says"] = f"{row.peer.full_name}{ratio}"
-    if row.ceiling:
-        made["ceiling"] = _quantity(Value(row.ceiling.value, row.ceiling.unit), rate_word)
-        label = row.ceiling.label if row.ceiling.label != row.ceiling.kind else ""
-        made["ceiling_says"] = f"{row.ceiling.kind}: {label or row.ceiling.formula or row.ceiling.source}"
-        made["ceiling_source"] = f"{row.ceiling.formula} ({row.ceiling.source})"
-    return made
-
-
-def _why_no_ceiling(run: Run, row: HeadlineRow) -> str:
-    """Why the machine gives no bound, as the survey has it; empty where there is one for other points."""
-    if row.experiment.ceilings:
-        return ""
-    reasons = run.machine.unknown.items()
-    return next((why for path, why in reasons if path.startswith(row.experiment.resource) and "link" in path), UNKNOWN)
-
-
-def _grid_note(run: Run, rows: list[HeadlineRow]) -> list[str]:
-    notes = []
-    if any(row.measurement.throughput.low is not None for row in rows):
-        notes.append("Small print: 95% interval; for latencies, p99.")
-    peers = dict.fromkeys(f"{row.peer.full_name}" for row in rows if row.peer)
-    notes += [f"{' and '.join(peers)} ran in turn with hwdyno on the same points."] if peers else []
-    reasons = dict.fromkeys(_why_no_ceiling(run, row) for row in rows if row.ceiling is None)
-    return notes + [f"Ceiling unknown: {reason}." for reason in reasons if reason not in {"", UNKNOWN}]
-
-
 def _finding(finding: Finding) -> dict[str, Any]:
     return {
         "severity": finding.severity,
@@ -377,7 +311,8 @@ def _finding(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _experiment(experiment: ExperimentResult, at: int, charts: list[Chart]) -> dict[str, Any]:
+def _experiment(run: Run, at: int, charts: list[Chart]) -> dict[str, Any]:
+    experiment = run.experiments[at]
     curves = tables.curves_table(experiment)
     chosen = distributions.chosen_points(experiment)
     spread = tables.distribution_table(experiment, chosen)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from dataclasses import dataclass, replace
+from functools import partial
 
 from hwdyno.explain.findings import about_this_run, explain, rules_by_name
 from hwdyno.explain.findings.rule import USELESS, first_sentence
@@ -13,7 +14,10 @@ from hwdyno.model.units import format_memory, plural
 from hwdyno.model.words import Finding, Quoted, Run
 from hwdyno.report.headlines import Headline, headlines
 from hwdyno.report.verdict import RunVerdict, count_points, shorten_reason, tally_points, verdict_on
+from hwdyno.system.failures import attempt, collecting
 
+NO_VERDICT = "The verdict could not be formed."
+"""The reason of a Run whose verdict failed."""
 MAX_TODO = 3
 MAX_SENTENCE = 76
 """Characters of a thing to do."""
@@ -59,14 +63,30 @@ class Scorecard:
 
 def scorecard(run: Run) -> Scorecard:
     """The scorecard of a Run, no matter what it lacks."""
-    rows, every = headlines(run)
-    verdict, reason = verdict_on(run, every)
-    return Scorecard(machine_line(run), verdict, reason, rows, _todo(run), _explain_missing(run, reason), _counts(run))
+    rows, every = attempt("the list of headline figures", partial(headlines, run), ((), []))
+    verdict, reason = attempt("the verdict", partial(verdict_on, run, every), ("use with care", NO_VERDICT))
+    machine = attempt("the machine's description", partial(machine_line, run), run.machine.hostname or "")
+    todo = attempt("the list of what to do", partial(_todo, run), ())
+    return Scorecard(machine, verdict, reason, rows, todo, _explain_missing(run, reason), _counts(run))
 
 
 def explain_run(run: Run) -> Run:
-    """The Run with its curves, its findings, its verdict and the figures that it is quoted by."""
-    run = explain(run)
+    """The Run with its curves, its findings, its verdict and the figures that it is quoted by.
+
+    What fails on the way is missing, and the Run is degraded by it.
+    """
+    with collecting() as missing:
+        run = _degrade(attempt("the list of findings", partial(explain, run), run), missing)
+        run = attempt("the verdict", partial(_judge, run), replace(run, verdict="use with care", reason=NO_VERDICT))
+    return _degrade(run, missing)
+
+
+def _degrade(run: Run, missing: list[str]) -> Run:
+    new = (sentence for sentence in missing if sentence not in run.degraded)
+    return replace(run, degraded=(*run.degraded, *new))
+
+
+def _judge(run: Run) -> Run:
     _, every = headlines(run)
     verdict, reason = verdict_on(run, every)
     quoted = tuple(Quoted(row.title, row.amount.value, row.amount.unit) for row in every)

@@ -6,7 +6,8 @@ import re
 import shlex
 import sys
 import textwrap
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -32,6 +33,7 @@ from hwdyno.report.rows import (
     tightest,
 )
 from hwdyno.report.scorecard import COMMAND_COLUMNS, Scorecard, command_lines, scorecard
+from hwdyno.system.failures import attempt
 from hwdyno.system.printable import console_on, printable
 from hwdyno.system.program_name import as_called
 
@@ -81,10 +83,11 @@ def print_run(
     card = scorecard(run)
     for line in card_lines(card, console.width, ascii_only=not _unicode(console)):
         console.print(line, overflow="fold")
-    for more in filter(None, (study.text(run), contention.text(run), scaling.text(run))):
+    for more in filter(None, (attempt(part, partial(write, run), "") for part, write in _TEXTS.items())):
         console.print()
         console.print(Text(more), end="", soft_wrap=True)
-    if verbose:
+    # The figures are shown, too, where what sums them up failed.
+    if verbose or not (card.rows or run.quoted):
         _print_all(run, console)
     else:
         for lost in textwrap.wrap(card.lost, console.width):
@@ -94,6 +97,13 @@ def print_run(
         console.print()
     for path in reports:
         console.print(Text(f"report  {printable(str(path))}", overflow="fold"))
+
+
+_TEXTS: dict[str, Callable[[Run], str]] = {
+    "the study's table": study.text,
+    "the table of contention": contention.text,
+    "the table of clients": scaling.text,
+}
 
 
 def _counts_line(counts: str, named: Sequence[str], width: int) -> str:
@@ -112,8 +122,9 @@ def _print_all(run: Run, console: Console) -> None:
         if experiment.points:
             console.print()
             console.print(Text(experiment.asks or experiment.name, style="bold"))
-            console.print(_body(experiment, console))
-            for remark in figures.remarks(experiment):
+            part = f"the table of {experiment.name}"
+            console.print(attempt(part, partial(_body, experiment, console), Text(f"{part} could not be made")))
+            for remark in attempt(f"the remarks on {experiment.name}", partial(figures.remarks, experiment), ()):
                 console.print(Text(remark, style="dim"))
     overview = make_overview(run)
     console.print()

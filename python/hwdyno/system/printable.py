@@ -135,6 +135,9 @@ def console_on(stream: TextIO, width: int | None = None) -> Console:
     from rich.segment import Segment
 
     class Escaped(rich.Console):
+        def on_broken_pipe(self) -> None:
+            raise  # rich would end the program, with a status that says something else
+
         def render(
             self, renderable: rich.RenderableType, options: rich.ConsoleOptions | None = None
         ) -> Iterator[Segment]:

@@ -127,6 +127,14 @@ class Folder:
         else:
             os.unlink(name, dir_fd=self.descriptor)
 
+    def remove_itself(self) -> None:
+        """Remove the directory if it is empty, no matter what it is called by now; raises ``OSError``."""
+        identity = file_identity(os.fstat(self.descriptor))
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        with Folder(self.path.parent, os.open("..", flags, dir_fd=self.descriptor)) as parent:
+            for name in dict.fromkeys((self.path.name, *parent.names())):
+                parent.remove(name, identity)
+
     def settled_names(self) -> list[str]:
         """The names of its content, without those of removed files that are still being closed, if they end in time."""
         until_s = time.monotonic() + HIDDEN_S
@@ -162,7 +170,10 @@ class Folder:
 
     def clear(self, *patterns: str) -> None:
         """Remove its content, of files those that fit a pattern if there is any, and directories left empty."""
-        for name in self.names():
+        names: list[str] = []
+        with contextlib.suppress(OSError):
+            names = self.names()
+        for name in names:
             with contextlib.suppress(OSError):
                 status = self.status(name)
                 if status is not None and stat.S_ISDIR(status.st_mode):
@@ -292,9 +303,15 @@ def remove_folder(path: Path, *patterns: str) -> None:
             return
         if patterns:
             folder.clear(*patterns)
-        if folder.settled_names() == [MARK]:
+        remove_empty(folder)
+
+
+def remove_empty(folder: Folder) -> None:
+    """Remove a folder of hwdyno's in which nothing but the mark is left."""
+    with contextlib.suppress(OSError):
+        if folder.is_ours and folder.settled_names() == [MARK]:
             folder.clear(MARK)
-            parent.remove(path.name, file_identity(os.fstat(folder.descriptor)))
+            folder.remove_itself()
 
 
 @contextlib.contextmanager

@@ -16,16 +16,13 @@ from __future__ import annotations
 import atexit
 import contextlib
 import enum
-import errno
-import io
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any, Protocol
+from typing import Protocol
 
 from hwdyno.system.processes import family, mark_children, read_stat
 
@@ -190,24 +187,6 @@ def take_over(name: str, guard: Callable[[float], Guard]) -> None:
 
     atexit.register(end)
     mark_children()
-    for stream in ("stdout", "stderr"):
-        if (terminal := getattr(sys, stream)) is not None and terminal.isatty():
-            raw = io.BufferedWriter(_Terminal(terminal.fileno(), "wb", closefd=False))
-            setattr(sys, stream, io.TextIOWrapper(raw, terminal.encoding, terminal.errors, line_buffering=True))
-
-
-class _Terminal(io.FileIO):
-    """A terminal that may be closed meanwhile: what is written then is lost, and no error that would cost a Run."""
-
-    def write(self, data: Any) -> int:
-        """Write to it while it is there."""
-        try:
-            return super().write(data)
-        except OSError as error:
-            if error.errno != errno.EIO:
-                raise
-            os.dup2(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC), self.fileno())
-            return len(data)
 
 
 def is_end_requested() -> bool:

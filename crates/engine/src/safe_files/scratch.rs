@@ -139,12 +139,17 @@ pub struct Private {
 }
 
 impl Private {
-    /// Makes one in the folder at `path`, which is made where it is missing.
+    /// Makes one in the folder at `path`, which is made where it is missing, and nothing above it.
     ///
     /// # Errors
     /// The system's refusal.
     pub fn at(path: &Path) -> io::Result<Self> {
-        Self::beneath(Folder::for_files(path)?.0)
+        let parent = path.parent().unwrap_or(Path::new(""));
+        match path.file_name() {
+            // A directory that the user removed meanwhile is not made again.
+            Some(name) => Self::beneath(Folder::named(parent)?.folder(Path::new(name))?.0),
+            None => Self::beneath(Folder::named(path)?),
+        }
     }
 
     /// Makes one in a folder that is there.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
+from typing import TypeVar
 
 from hwdyno.analysis.curves import fit_curves
 from hwdyno.analysis.resources import with_derived
@@ -14,16 +16,21 @@ from hwdyno.explain.findings.catalogue import all_rules, rules_by_name
 from hwdyno.explain.findings.rule import Case, Scope, Verdict
 from hwdyno.explain.findings.summary import ORDER, Hit, add_caution, make_finding, summarize_hits
 from hwdyno.explain.repeatability import with_pooled_repeats
-from hwdyno.model.words import ExperimentResult, Finding, Measurement, Run, Validity
+from hwdyno.model.words import Curve, ExperimentResult, Finding, Measurement, Run, Validity
+from hwdyno.system.failures import attempt
+
+T = TypeVar("T")
 
 
 def explain(run: Run) -> Run:
     """The Run with its points' validity, its curves and its findings, the gravest first.
 
     Points are judged first, because curve models leave invalid points out. Explaining a Run twice changes
-    nothing. Rules whose figures are missing, as in an imported Run, return no finding.
+    nothing. Rules whose figures are missing, as in an imported Run, return no finding. A rule or a model that fails is
+    left out, where failures are collected.
     """
-    run = with_states(with_pooled_repeats(with_derived(run)))
+    for part, derive in _DERIVED:
+        run = attempt(part, partial(derive, run), run)
     judged: list[ExperimentResult] = []
     hits: dict[tuple[str, str], list[Hit]] = defaultdict(list)
     for result in run.experiments:
@@ -34,18 +41,38 @@ def explain(run: Run) -> Run:
                 hits[rule.name, result.resource].append(Hit(result, at, verdict, dependent))
             points.append(_judge_point(point, verdicts))
         judged.append(replace(result, points=tuple(points)))
-    judged = [replace(result, curves=fit_curves(in_one_state(result))) for result in judged]
+    judged = [replace(result, curves=_fit(result)) for result in judged]
     run = replace(run, experiments=tuple(judged), findings=())
     of_points = [
-        summarize_hits(rule.name, found)
+        finding
         for rule in _rules("point")
         for (name, _), found in hits.items()
         if name == rule.name
+        for finding in _attempt_rule(name, partial(_summarize, name, found))
     ]
     findings = [*of_points, *_of_the_rest(run)]
-    found = {finding.rule for finding in findings}
-    findings = [finding for finding in findings if not found & set(rules_by_name()[finding.rule].unless)]
+    names = {finding.rule for finding in findings}
+    findings = [finding for finding in findings if not names & set(rules_by_name()[finding.rule].unless)]
     return replace(run, findings=tuple(sorted(findings, key=_gravity)))
+
+
+_DERIVED: tuple[tuple[str, Callable[[Run], Run]], ...] = (
+    ("what the figures of a point tell together", with_derived),
+    ("the noise of all repeats together", with_pooled_repeats),
+    ("the states that the device was in", with_states),
+)
+
+
+def _fit(result: ExperimentResult) -> tuple[Curve, ...]:
+    return attempt(f"the curve of {result.name}", lambda: fit_curves(in_one_state(result)), ())
+
+
+def _summarize(rule: str, hits: list[Hit]) -> list[Finding]:
+    return [summarize_hits(rule, hits)]
+
+
+def _attempt_rule(name: str, call: Callable[[], list[T]]) -> list[T]:
+    return attempt(f"the rule {name}", call, [])
 
 
 def _gravity(finding: Finding) -> tuple[int, bool]:
@@ -59,12 +86,16 @@ def _rules(scope: Scope) -> list[Rule]:
 
 def _verdicts(scope: Scope, case: Case) -> list[tuple[Rule, Verdict]]:
     """The verdicts of this scope's rules on a case, without rules that a more specific one replaces."""
-    apply = [rule for rule in _rules(scope) if rule.applies.to(case)]
+    apply = [rule for rule in _rules(scope) if attempt(f"the rule {rule.name}", partial(rule.applies.to, case), False)]
     replaced = {name for rule in apply for name in rule.instead_of}
     return [(rule, verdict) for rule in apply if rule.name not in replaced for verdict in _call_rule(rule, case)]
 
 
 def _call_rule(rule: Rule, case: Case) -> list[Verdict]:
+    return _attempt_rule(rule.name, partial(_list_verdicts, rule, case))
+
+
+def _list_verdicts(rule: Rule, case: Case) -> list[Verdict]:
     found = rule.check(case)
     if found is None:
         return []

@@ -25,7 +25,7 @@ from hwdyno.measure.workspace.place import Place
 from hwdyno.model.words import UserError
 from hwdyno.system import safe_files, signals
 from hwdyno.system.printable import printable
-from hwdyno.system.safe_files import Folder, file_identity, make_folder, remove_folder, write_all
+from hwdyno.system.safe_files import Folder, file_identity, make_folder, remove_empty, remove_folder, write_all
 
 _NAME = re.compile(r"hwdyno-scratch-[0-9a-f]{16}")
 _LOCK, _DATA, _MADE = "lock", "data", "made"
@@ -147,11 +147,10 @@ class ScratchDirectory(_ClaimedDirectory):
 class _Claim:
     """A directory of one run's own by its handle, with the lock that it holds."""
 
-    def __init__(self, parent: Path, name: str, folder: Folder, lock: int) -> None:
-        self.parent = parent
-        self.name = name
+    def __init__(self, folder: Folder, lock: int) -> None:
         self.folder = folder
         self.lock = lock
+        self.lock_identity = file_identity(os.fstat(lock))  # A device that is gone answers nothing later.
 
     def remove(self) -> None:
         """Remove what this module created, then the lock and the directory; as long as one stays, the lock does too."""
@@ -162,16 +161,15 @@ class _Claim:
                 left = [name for name in folder.settled_names() if name != _LOCK]
             except OSError as error:
                 left = [f"its content ({error.strerror})"]
-            lock = file_identity(os.fstat(self.lock))
             # Closed first: FUSE and NFS keep an open file that is removed, under a hidden name.
             os.close(self.lock)
             if left:
                 _report_left(folder.path, left)
                 return
             with contextlib.suppress(OSError):
-                folder.remove(_LOCK, lock)
-            with contextlib.suppress(OSError), Folder.open_named(self.parent) as parent:
-                parent.remove(self.name, file_identity(os.fstat(folder.descriptor)))
+                folder.remove(_LOCK, self.lock_identity)
+            with contextlib.suppress(OSError):
+                folder.remove_itself()
 
 
 def _remove_content(folder: Folder, name: str) -> None:
@@ -225,7 +223,7 @@ def _claim(parent_path: Path, named: str | None = None) -> _Claim:
                         os.close(lock)
                     parent.remove(name, file_identity(os.fstat(folder.descriptor)))
                 raise
-            return _Claim(parent_path, name, folder, lock)
+            return _Claim(folder, lock)
 
 
 class MadeFolder:
@@ -273,13 +271,14 @@ class _Lease:
     def __init__(self, folder: Folder, lock: int, patterns: tuple[str, ...]) -> None:
         self.folder = folder
         self.lock = lock
+        self.lock_identity = file_identity(os.fstat(lock))  # A device that is gone answers nothing later.
         self.patterns = patterns
 
     def release(self) -> None:
         """Remove the lock, and leave the folder."""
         with self.folder:
             with contextlib.suppress(OSError):
-                self.folder.remove(_LEASE, file_identity(os.fstat(self.lock)))
+                self.folder.remove(_LEASE, self.lock_identity)
             os.close(self.lock)
 
     def remove(self) -> None:
@@ -293,16 +292,11 @@ class _Lease:
                 self.folder.close()
                 os.close(self.lock)
                 return
-        self._unlock()
-        remove_folder(path)
-
-    def _unlock(self) -> None:
-        """Remove the lock of a folder whose files are gone; closed first, as above."""
         with self.folder:
-            lock = file_identity(os.fstat(self.lock))
-            os.close(self.lock)
+            os.close(self.lock)  # first, as above
             with contextlib.suppress(OSError):
-                self.folder.remove(_LEASE, lock)
+                self.folder.remove(_LEASE, self.lock_identity)
+            remove_empty(self.folder)
 
     def _left(self) -> list[str]:
         """What this run made and could not remove; a user's files stay in silence."""
@@ -335,8 +329,11 @@ def _lease(path: Path, patterns: tuple[str, ...]) -> _Lease | None:
 
 def clean_stale(parent: Path) -> list[Path]:
     """Remove the directories that ended runs of this user left in ``parent``, and return them."""
-    gone = []
-    for directory in sorted(parent.glob("hwdyno-*")):
+    gone: list[Path] = []
+    found: list[Path] = []
+    with contextlib.suppress(OSError):  # What cannot be listed is named by whoever uses it next.
+        found = sorted(parent.glob("hwdyno-*"))
+    for directory in found:
         claim = _of_dead(directory)
         if claim is not None:
             claim.remove()
@@ -359,7 +356,7 @@ def _of_dead(directory: Path) -> _Claim | _Lease | None:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             says = os.read(lock, _LONGEST_LEASE)
             if is_scratch and says == _SIGNATURE:
-                return _Claim(directory.parent, directory.name, folder, lock)
+                return _Claim(folder, lock)
             if not is_scratch and says.startswith(_LEASE_SIGNATURE):
                 return _Lease(folder, lock, tuple(says[len(_LEASE_SIGNATURE) :].decode().splitlines()))
     if lock >= 0:

@@ -42,10 +42,14 @@ BUSY_TIMEOUT_S = 20.0
 
 def default_directory() -> Path:
     """The default store: ``$HWDYNO_HOME``, else ``hwdyno`` below the user's data directory (XDG)."""
-    if home := os.environ.get("HWDYNO_HOME"):
-        return Path(home).expanduser()
-    data = os.environ.get("XDG_DATA_HOME")
-    return (Path(data) if data else Path.home() / ".local" / "share") / "hwdyno"
+    try:
+        if home := os.environ.get("HWDYNO_HOME"):
+            return Path(home).expanduser()
+        data = os.environ.get("XDG_DATA_HOME")
+        return (Path(data) if data else Path.home() / ".local" / "share") / "hwdyno"
+    except RuntimeError:  # No such user, or a user without a home.
+        which = f"HWDYNO_HOME={home}" if home else "this user"
+        raise StoreError(f"{which} has no home directory; set HWDYNO_HOME to a directory for the Runs") from None
 
 
 class Store:
