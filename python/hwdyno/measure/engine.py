@@ -43,13 +43,18 @@ def survey(path: Path | None = None, root: Path = Path("/")) -> dict[str, Any]:
     return machine
 
 
-@cache
 def _place_opencl_cache() -> None:
     """Let PoCL, which keeps files where devices are listed and kernels compiled, keep them in a folder that goes."""
     if "POCL_CACHE_DIR" not in os.environ:
-        folders = contextlib.ExitStack()
-        os.environ["POCL_CACHE_DIR"] = str(folders.enter_context(safe_files.temporary("hwdyno-opencl-")))
-        atexit.register(folders.close)
+        # One text for the process: the C library frees none that a variable ever had.
+        os.environ["POCL_CACHE_DIR"] = _make_opencl_cache()
+
+
+@cache
+def _make_opencl_cache() -> str:
+    folders = contextlib.ExitStack()
+    atexit.register(folders.close)
+    return str(folders.enter_context(safe_files.temporary("hwdyno-opencl-")))
 
 
 @cache
