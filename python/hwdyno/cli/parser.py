@@ -79,7 +79,8 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, f"'{value}' is unknown; {hint(str(value), map(str, action.choices))}")
 
     def error(self, message: str) -> None:  # type: ignore[override]
-        """Report the error and where to find help, and exit with status 2."""
+        """Report the error and where to find help, in one line, and exit with status 2."""
+        message = " ".join(message.split())
         if self.raises:
             from hwdyno.model.words import UserError
 

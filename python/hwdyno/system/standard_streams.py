@@ -20,7 +20,7 @@ def take_over() -> None:
     """
     for descriptor in (0, *_NAMES):
         if not _is_open(descriptor):
-            # Nothing can be written to what is open for reading: a closed stdout stays an error, and stderr loses its text.
+            # Nothing can be written to what is open for reading: a closed stdout stays an error.
             os.set_inheritable(os.open(os.devnull, os.O_WRONLY if descriptor == 2 else os.O_RDONLY), True)
     if sys.stdin is None:
         sys.stdin = open(0, closefd=False)  # noqa: SIM115  # as long as the program
