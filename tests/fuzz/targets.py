@@ -391,6 +391,7 @@ TARGETS = (
     Target(
         "any_format", _any_format, seeds=("dlio", *(f"fuzz/{name}" for name in ("mlc", "stream", "linpack", "iperf3")))
     ),
+    Target("by_shape", _any_format, words=("MB/s", "$ dd if=x", "### ", "avg:", "(ms):", "|", "per second", "IOPS")),
     Target("fio_job", _job, words=_JOB_WORDS),
     Target("fio_line", _fio_line, words=tuple(f"--{word}=" for word in (*SUPPORTED, *HARMLESS, "name", "output"))),
     Target("iolog", _iolog, words=("add", "read", "write", "trim", "wait")),

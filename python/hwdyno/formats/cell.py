@@ -24,6 +24,11 @@ class PrintedNumber:
 
 
 _CELL = re.compile(r"\s*[~≈]?\s*([-+]?\d[\d.,' ]*(?:[eE][-+]?\d+)?)\+?\s*(.*)", re.DOTALL)
+_UNIT = re.compile(
+    r"[A-Za-z%/]+(?:[ -]?(?:bytes?|bits?))?(?: ?/ ?s(?:ec(?:ond)?s?)?| per s(?:ec(?:ond)?s?)?)?(?![A-Za-z])", re.I
+)
+_NAMED_FACTOR = re.compile(r"(thousand|million|billion|trillion)\b\s*", re.I)
+_FACTORS = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
 _RANGE = re.compile(r"(?:[A-Za-z%]{1,6}(?:/s)?\s+)?(?:[-–…]|to\b|\.\.)\s*\d")
 _THOUSANDS = re.compile(r"\d{1,3}(?:([,' ])\d{3})(?:\1\d{3})*(?:\.\d+)?")
 
@@ -47,19 +52,19 @@ def number_in(cell: str) -> PrintedNumber | None:
         figures = len(mantissa.lstrip("+-")) - zeros
         unit_last = 10.0 ** (zeros if zeros >= 3 and figures >= 2 else 0)
     scale, unit = 1.0, None
-    if word := re.match(r"[A-Za-z%/]+(?: ?/ ?s(?:ec)?)?", after):
+    if named := _NAMED_FACTOR.match(after):
+        scale, after = _FACTORS[named[1].lower()], after[named.end() :]
+    if word := _UNIT.match(after):
         short = re.fullmatch(r"([kKMG])", word[0])
         counted = unit_readings(after[1:])[0] if short else ()
         if short and counted and counted[0].kind == "operations/s":
-            scale, unit = DECIMAL[short[1].lower()], counted[0]  # 95 k IOPS
+            scale, unit = scale * DECIMAL[short[1].lower()], counted[0]  # 95 k IOPS
         elif short:
-            scale = DECIMAL[short[1].lower()]
+            scale *= DECIMAL[short[1].lower()]
             unit = Unit("short", BINARY[short[1].lower()], short[1])
         else:
             readings, _ = unit_readings(word[0])
             unit = readings[0] if readings else None
-            if unit is not None and unit.kind == "s" and "/" in word[0]:
-                unit = Unit("operations/s", 1.0, word[0])  # A second after a stroke is what a rate is by.
             if len(readings) > 1:
                 unit = replace(readings[1], kind="bits or bytes")
     rounding = 0.5 * unit_last / abs(value) if value else 0.0

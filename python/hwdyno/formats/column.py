@@ -309,7 +309,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\brandrw\b|\brand(?:om)?[ _-]?(?:rw|read ?/ ?write|mix(?:ed)?)\b"), "randrw"),
     (re.compile(r"\bseq(?:uential)?[ _-]?(?:reads?|rd)\b|\breads? seq(?:uential)?\b"), "read"),
     (re.compile(r"\bseq(?:uential)?[ _-]?(?:writes?|wr)\b|\bwrites? seq(?:uential)?\b"), "write"),
-    (re.compile(r"\bread ?/ ?writes?\b|\bmixed\b|\brw\b"), "rw"),
+    (re.compile(r"\bread ?[/-] ?writes?\b|\bmixed\b|\brw\b"), "rw"),
     (re.compile(r"\breads?\b|\brd\b"), "read"),
     (re.compile(r"\bwrites?\b|\bwr\b"), "write"),
 )

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
+from hwdyno.formats.by_shape import read_by_shape
 from hwdyno.formats.catalogue import list_formats
 from hwdyno.formats.format import read_as
 from hwdyno.model.axes import declare_axes
@@ -68,6 +69,9 @@ def read_every(text: str, name: str, maps: Mapping[str, str] | None = None) -> t
             raise (error if maps or not refused else refused[0]) from None
         runs.append(foreign.check_document(declare_axes(found.run), name, foreign.MAX_COUNT))
         readings += found.readings
+    if not runs and not maps and (shaped := read_by_shape(text, name)) is not None:
+        runs.append(foreign.check_document(declare_axes(shaped[0]), name, foreign.MAX_COUNT))
+        readings.append(shaped[1])
     if runs:
         return runs, readings
     if refused:

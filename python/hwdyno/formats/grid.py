@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from html.parser import HTMLParser
 from itertools import pairwise
 
+from hwdyno.formats.unit_readings import unit_readings
 from hwdyno.model.words import UserError
 
 MAX_CELLS = 200_000
@@ -164,19 +165,37 @@ def _read_pipes(text: str) -> Iterator[tuple[str, list[list[str]]]]:
         elif _is_rule(line) and (block or line.lstrip()[:1] == "+"):
             ruled = True
         elif line.strip() or block:
-            if block and ruled:
+            if block and (ruled or _is_table(block)):
                 yield above or title, block
             block, ruled, above = [], False, ""
             if match := _HEADING.fullmatch(line[:LONGEST_RULE]):
                 title = match[1] or match[2]
-            elif _UNIT_LINE.fullmatch(line.strip()):
-                title = f"{title.partition(' in ')[0]} in {line.strip()}".strip()
+            elif _is_unit(line.strip()):
+                title = f"{title.partition(' in ')[0] or 'table'} in {line.strip()}"
             elif 0 < len(line) <= LONGEST_CAPTION:
                 above = line.strip()
                 if match := _CAPTION.fullmatch(above):
                     title = _plain(match[1])
         else:
             above = ""
+
+
+def _is_table(block: Sequence[Sequence[str]]) -> bool:
+    """Whether lines with pipes are a table without a rule: as many cells in each, words above, and figures below."""
+    heads, rows = block[0], block[1:]
+    return (
+        len({len(row) for row in block}) == 1
+        and bool(rows)
+        and len(heads) > 1
+        and all(heads)
+        and not any(map(is_number, heads))
+        and all(not is_number(row[0]) and any(map(is_number, row[1:])) for row in rows)
+    )
+
+
+def _is_unit(line: str) -> bool:
+    readings, (start, end) = unit_readings(line) if len(line) <= LONGEST_CAPTION else ((), (0, 0))
+    return _UNIT_LINE.fullmatch(line) is not None or (bool(readings) and (start, end) == (0, len(line)))
 
 
 def _cells(line: str) -> list[str]:

@@ -51,9 +51,11 @@ def point(
 def experiment(
     name: str, asks: str, kernel: str, load: str, points: Sequence[Measurement], **fixed: Any
 ) -> ExperimentResult:
-    """An experiment with these points."""
+    """An experiment with these points; one of latency where no rate is stated."""
     resource = name.partition(".")[0]
-    return ExperimentResult(name, resource, asks, load, kernel, tuple(points), planned=len(points), fixed=fixed)
+    made = ExperimentResult(name, resource, asks, load, kernel, tuple(points), planned=len(points), fixed=fixed)
+    is_of_latency = bool(points) and all(point.throughput.unit == "s" and point.latency_ns for point in points)
+    return replace(made, metric="latency") if is_of_latency else made
 
 
 def counting(result: ExperimentResult, noun: str) -> ExperimentResult:

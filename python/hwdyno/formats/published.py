@@ -14,6 +14,7 @@ from hwdyno.formats.column import COUNTS, FIGURES, PARAMETERS, SIZES, parse_head
 from hwdyno.formats.column_pairs import collides, find_twin, joined_parameters, summed_directions
 from hwdyno.formats.figure_rows import by_figure
 from hwdyno.formats.grid import Grid, find_grids
+from hwdyno.formats.grid_shapes import with_one_unit_a_column
 from hwdyno.formats.named_cells import parted_by_name
 from hwdyno.formats.pairs import split_pairs
 from hwdyno.formats.row import make_point
@@ -30,6 +31,7 @@ from hwdyno.formats.table_rows import (
     read_columns,
     read_rows,
     with_row_units,
+    without_implied_random,
 )
 from hwdyno.formats.table_title import stated_by_title
 from hwdyno.formats.table_units import Resolver
@@ -59,6 +61,7 @@ KERNELS = {
 _SHARED = ("study", "device", "link")
 """Labels of rows that make an experiment of their in_cells: what decides their ceilings."""
 LOADS = ("delay", "iodepth", "numjobs", "threads", "streams", "accelerators", "n", "bs", "working_set", "nodes")
+_NEED_UNITS = ("bs", "iops", "bw", "busbw", "lat", "flops", "time", "data", "size", "ceiling", "au", "share", "loss")
 LONGEST_CONTEXT = 200_000
 """Characters around a table in which its workload may be named."""
 _RESOURCES = {"cpu": "compute", "processor": "compute", "disk": "storage", "ssd": "storage", "ram": "memory"}
@@ -110,7 +113,8 @@ def read_mapped(text: str, name: str, maps: Mapping[str, str], *, marked: bool =
 
 
 def _grids(text: str, maps: Mapping[str, str], *, marked: bool) -> list[Grid]:
-    return [parted_by_name(grid if maps else by_figure(grid), maps) for grid in find_grids(text, marked=marked)]
+    shaped = [with_one_unit_a_column(grid, maps) for grid in find_grids(text, marked=marked)]
+    return [parted_by_name(grid if maps else by_figure(grid), maps) for grid in shaped]
 
 
 def list_heads(text: str) -> list[str]:
@@ -155,7 +159,7 @@ class _Table:
         columns = read_columns(grid, maps)
         if not any(column.is_figure for column in columns):
             return None
-        whole, rows = with_row_units(columns, read_rows(grid, columns))
+        whole, rows = with_row_units(columns, without_implied_random(grid, read_rows(grid, columns)))
         if not rows:
             return None
         bare = _TITLE_ONLY.sub(" ", context)
@@ -193,21 +197,7 @@ class _Table:
     def _units(self) -> _Table:
         """A unit for each column that needs one; by a law where the head leaves it open."""
         table = self
-        for quantity in (
-            "bs",
-            "iops",
-            "bw",
-            "busbw",
-            "lat",
-            "flops",
-            "time",
-            "data",
-            "size",
-            "ceiling",
-            "au",
-            "share",
-            "loss",
-        ):
+        for quantity in _NEED_UNITS:
             for at, column in enumerate(table.columns):
                 holds = quantity in SIZES or any(column.at in row.numbers for row in table.rows)
                 if column.meaning.quantity == quantity and column.unit is None and holds:

@@ -16,7 +16,6 @@ from hwdyno.model.units import LARGEST
 from hwdyno.model.words import Latency, Measurement, Parameters, UserError, Value
 
 _STATISTICS = ("", "_mean", "_p50", "_max", "_min", "_p99", "_p95", "_p90", "_p999", "_p9999")
-RATE_OF_TIME = "1/s"
 
 
 def number(text: str | None, factor: float = 1.0, unit: str = "") -> PrintedNumber | None:
@@ -36,13 +35,13 @@ def figures(**found: PrintedNumber | None) -> dict[str, PrintedNumber]:
 
 
 def main_figure(numbers: Mapping[str, PrintedNumber]) -> tuple[str, str] | None:
-    """The figure that is a point's throughput, with its unit; ``1/s`` for a time of one operation."""
+    """The figure that a point is quoted by, with its unit; a latency only where no rate is stated."""
     for name, unit in (
         ("bw", "bytes/s"),
         ("busbw", "bytes/s"),
         ("flops", "FLOP/s"),
         ("iops", "operations/s"),
-        ("lat", RATE_OF_TIME),
+        ("lat", "s"),
     ):
         for statistic in _STATISTICS:
             found = numbers.get(name + statistic)
@@ -61,13 +60,10 @@ def make_point(parameters: Parameters, numbers: Mapping[str, PrintedNumber], **d
     if main is None:
         return None
     (key, unit), latency = main, _latency(numbers)
-    value = numbers[key].value if unit != RATE_OF_TIME else 1 / numbers[key].value
-    if unit == RATE_OF_TIME and parameters.get("iodepth") not in {None, 1}:
-        latency = None  # No rate is stated, and one operation at a time would contradict the depth.
     made = printed.point(
         parameters,
-        value,
-        "operations/s" if unit == RATE_OF_TIME else unit,
+        numbers[key].value,
+        unit,
         None,
         **_stated_details(numbers, parameters),
         printed={name: figure.value for name, figure in numbers.items()},

@@ -11,6 +11,7 @@ from hwdyno.formats.unit_readings import counted_in
 
 _RESOURCE_WORDS = (
     ("training", r"mlperf|dlio|unet3d|resnet|cosmoflow|accelerator utili|training"),
+    ("inference", r"\bvllm\b|\bllama\.cpp\b|\bttft\b|\btpot\b|\btokens? ?(?:/|per) ?s"),
     (
         "gpu",
         r"\bgpus?\b|cuda|\b(?:nccl|rccl|oneccl)\b|"
@@ -27,6 +28,8 @@ _RESOURCE_WORDS = (
     ("storage", r"storage|disk|\bssd\b|nvme|\bfio\b|\bhdd\b|\bfile ?system|flash|iozone|drive"),
 )
 _RESOURCES = tuple((name, re.compile(pattern, re.I)) for name, pattern in _RESOURCE_WORDS)
+UNKNOWN = "table"
+"""What a table or a text measures that does not say so."""
 _OF_SAMPLES = re.compile(r"\b(?:samples?|images?|imgs?|tokens?) ?(?:/|per) ?s", re.I)
 _OF_TRAINING_ALONE = re.compile(r"(?i)\b(?:epochs?|accuracy|perplexity|loss|(?:pre-?)?train(?:ing|ed)?|fine-?tun\w+)\b")
 
@@ -37,6 +40,11 @@ def _rate_words(columns: Sequence[Column], rows: Sequence[TableRow]) -> set[str]
     units = [unit for column in rates for unit in column.meaning.units]
     units += [number.unit for column in rates for row in rows if (number := row.numbers.get(column.at)) and number.unit]
     return {counted_in(unit.name) for unit in units}
+
+
+def find_by_words(text: str) -> str:
+    """Which resource a text without columns is about, by its words alone; ``UNKNOWN`` where they do not say."""
+    return next((name for name, pattern in _RESOURCES if pattern.search(text)), UNKNOWN)
 
 
 def find_resource(columns: Sequence[Column], rows: Sequence[TableRow], context: str, title: str) -> str:
@@ -94,4 +102,4 @@ def find_resource(columns: Sequence[Column], rows: Sequence[TableRow], context: 
         unit.name == "ns" for column in columns for unit in column.meaning.units if column.meaning.quantity == "lat"
     ):
         return "memory"
-    return "storage" if "bs" in names else "table"
+    return "storage" if "bs" in names else UNKNOWN

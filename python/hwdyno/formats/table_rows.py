@@ -14,6 +14,8 @@ from hwdyno.formats.unit_readings import Unit, unit_readings
 from hwdyno.model.words import Parameters, UserError
 
 LONGEST_LABEL = 60
+BLOCK_OF_REVIEWS = 4096
+"""Accesses of this size are random in a review that does not say so."""
 BY_ROW = "unit of each row"
 BY_KIND = {"bytes/s": "bw", "operations/s": "iops", "FLOP/s": "flops", "s": "lat", "1": "share"}
 _KEYS = (
@@ -180,7 +182,8 @@ def _by_unit_of_cells(grid: Grid, columns: Sequence[Column]) -> list[Column]:
         quantity = _rate_quantity(grid, column.at) if column.meaning.quantity == "label" else ""
         stated = parse_head(f"{quantity} {column.head}") if quantity else column.meaning
         whole = replace(stated, quantity=quantity, units=()) if quantity else stated
-        found.append(replace(column, meaning=whole, key="" if quantity else column.key))
+        unit = None if quantity else column.unit
+        found.append(replace(column, meaning=whole, key="" if quantity else column.key, unit=unit))
     return found
 
 
@@ -346,6 +349,26 @@ def read_rows(grid: Grid, columns: Sequence[Column]) -> list[TableRow]:
                 parameters[column.key] = cell
         found.append(TableRow(at, _with_pattern(parameters), numbers, {c.at: cells[c.at] for c in columns}))
     return [row for row in found if row.numbers]
+
+
+_RANDOM = re.compile(r"(?i)r(?:a?nd)(?:om)?")
+
+
+def without_implied_random(grid: Grid, rows: Sequence[TableRow]) -> list[TableRow]:
+    """The rows with accesses of 4 KiB as sequential where their size alone made them random, beside others that say so.
+
+    ``4k read`` means random reads in a review, and no longer beside ``4k random read``.
+    """
+    says = [any(_RANDOM.search(cell) for cell in cells) for cells in grid.rows]
+    if not any(says) or all(says):
+        return list(rows)
+    found = []
+    for row in rows:
+        pattern = str(row.parameters.get("rw") or "")
+        if not says[row.at - 1] and pattern.startswith("rand") and row.parameters.get("bs") == BLOCK_OF_REVIEWS:
+            row = replace(row, parameters={**row.parameters, "rw": pattern.removeprefix("rand")})
+        found.append(row)
+    return found
 
 
 def _carried_down(rows: Sequence[Sequence[str]], columns: Sequence[Column]) -> Iterator[Sequence[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 DECIMAL = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15}
@@ -25,47 +26,61 @@ PERCENTILE = re.compile(
     r"?[ -]?(?:percentile|pctl|pct|tile|%(?:ile)?)|(\d{2})(?:\.(\d{1,3}))?(?:th|st|nd|"
     r"rd))(?![\w.])"
 )
-_SECONDS = r"(?:s|sec|second)(?![a-z])"
+_SECONDS = r"(?:s|secs?|seconds?)(?![A-Za-z])"
+_PER_SECOND = rf"(?:\s?/\s?|\s?per\s|[ _]per[ _])(?i:{_SECONDS})"
+_BYTES_OR_BITS = r"Bytes?|bytes?|BYTES?|Bits?|bits?|BITS?|B|b"
 _RATE = re.compile(
-    rf"(?<![A-Za-z0-9])([kKMGTPmgtp]?)(i?)(Bytes?|bytes?|BYTES?|Bits?|bits?|bit|B|b)(?:\s?/\s?|"
-    rf"\s?per\s?|p)(?i:{_SECONDS})"
+    rf"(?<![A-Za-z0-9])(?:([kKMGTPmgtp]?)(i?)({_BYTES_OR_BITS})(?:{_PER_SECOND}|p(?i:{_SECONDS}))"
+    rf"|(?i:(kilo|mega|giga|tera|peta|kibi|mebi|gibi|tebi)[ -]?(bytes?|bits?))(?:{_PER_SECOND}))"
 )
 _FLOP = re.compile(r"(?<![A-Za-z0-9])([kKMGTPmgtp]?)(?:I?OP|(?i:flop))(?i:s?)(?:/s(?:ec)?|ps)?(?![A-Za-z])")
 _OPS = re.compile(
     rf"(?<![A-Za-z0-9])([kKMmG]?)\s?(?:(?i:iops)|(?i:i/?os?|ops?|operations?|req(?:uests)"
     rf"?|transactions?|messages?|msgs?|packets?|datagrams?|events?|samples?|images?|imgs?|frames?|tok(?:ens?)?|steps?|iterations?|records?|rows?|objects?|files?|creates?|"
-    rf"queries|accesses)(?:\s?/\s?|\s?per\s?){_SECONDS}|(?i:tps|pps|qps))(?![A-Za-z])"
+    rf"queries|accesses){_PER_SECOND}|(?i:tps|pps|qps)(?![A-Za-z]))"
 )
+_TRANSFERS = re.compile(r"(?<![A-Za-z0-9])([kMG])T/s(?![A-Za-z])")
+"""A link's transfers, of which each moves as many bits as it has lanes: no rate of data."""
+_COUNT_OF = re.compile(
+    r"(?<![A-Za-z0-9])(?:([kKMG])(?=[A-Z]))?((?!per\b)[A-Za-z][A-Za-z-]{0,20}(?: [A-Za-z]{1,12})?)"
+    rf"(?:{_PER_SECOND})"
+)
+"""``Elem/s``, ``it/s``, ``lattice updates per second``: a count of the things that it names."""
 _TIME = re.compile(
     r"(?<![A-Za-z0-9])(nanoseconds?|nsecs?|ns|microseconds?|u-?secs?|us|milliseconds?|"
     r"msecs?|ms|seconds?|secs?|s|minutes?|mins?)(?![A-Za-z/])",
     re.I,
 )
+_TIME_EACH = re.compile(
+    r"(?<![A-Za-z0-9])(nanoseconds?|nsecs?|ns|microseconds?|usecs?|us|milliseconds?|msecs?|ms|seconds?|secs?|s)"
+    r"(?:\s?/\s?|\s+per\s+)(?:[a-z]{0,10} )?(?:ops?|operations?|it|iters?|iterations?|i/?os?|requests?|req|steps?"
+    r"|calls?|tok(?:ens?)?|images?|samples?|accesse?s?|messages?|queries|query|batch(?:es)?|epochs?|loops?|items?"
+    r"|elem(?:ent)?s?)(?![A-Za-z])",
+    re.I,
+)
+"""``ns/op``, ``s/it``: the time of one, the inverse of a rate."""
 _SIZE_UNIT = re.compile(
     r"(?<![A-Za-z0-9])([kKMGTmgt]?)(i?)(B|b|Bytes?|bytes?)(?![A-Za-z/])|(?<![A-Za-z0-9])([kKMG])(?![A-Za-z0-9/])"
 )
-_ANY_RATE = re.compile(r"([A-Za-z][A-Za-z ]{1,30}s)\s?(?:/|per)\s?(?:s|sec|second)", re.I)
-"""``Epochs/s``: a count of what the table counts; ``Latency/s`` is a time in seconds."""
-_OF_TIMES = re.compile(r"times|latenc|seconds|durations|bytes|bits")
+_OF_TIMES = re.compile(
+    r"times?|latenc(?:y|ies)|durations?|[num]?s|[num]?secs?|(?:nano|micro|milli)?seconds?|bytes?|bits?|[kmgt]i?b"
+)
+"""Ends what is no count: ``Latency/s`` is a latency in seconds."""
 _SHARE = re.compile(r"%|(?<![a-z])(?:percent|pct)(?![a-z])", re.I)
 
 
 def unit_readings(text: str) -> tuple[tuple[Unit, ...], tuple[int, int]]:
     """The readings of the unit that a text names, and where it names it; none at (0, 0)."""
-    for pattern, made in ((_FLOP, _flop), (_RATE, _rate), (_OPS, _operations)):
+    for pattern, made in _BY_PATTERN:
         if (match := pattern.search(text)) and (units := made(match)):
             return units, match.span()
     inner = re.search(r"[(\[]([^()\[\]]*)[)\]]", text)
     tail = re.search(r"(?:[,/:]\s*|\bin\s+|[_ ])(?P<u>[A-Za-z-]{1,12}|%)$", text)
     places = [(inner[1], inner.start(1))] if inner else []
     places += [(tail["u"], tail.start("u"))] if tail and not tail["u"].lower().startswith("min") else []
-    if (match := _ANY_RATE.fullmatch(text)) and not _OF_TIMES.search(match[1].lower()):
-        return (Unit("operations/s", 1.0, text.strip()),), (0, len(text))
     for part, start in (*places, (text if text.lower() != "min" else "", 0)):
         if (match := _TIME.search(part) if inner and part == inner[1] else _TIME.fullmatch(part)) is not None:
-            word = match[1].lower().replace("-", "")
-            kind = "min" if word.startswith("min") else word[0] + "s" if word[:2] in {"na", "ns"} else _time_unit(word)
-            return (Unit("s", _TIMES[kind], kind),), (start + match.start(), start + match.end())
+            return (_time(match[1]),), (start + match.start(), start + match.end())
         if (match := _SHARE.search(part)) is not None:
             return (Unit("1", 0.01, "%"),), (start + match.start(), start + match.end())
         if (match := _SIZE_UNIT.fullmatch(part.strip())) is not None:
@@ -85,8 +100,14 @@ def _time_unit(word: str) -> str:
     return "us" if word.startswith("u") else "s"
 
 
+_LONG = {"kilo": "k", "mega": "m", "giga": "g", "tera": "t", "peta": "p"}
+
+
 def _rate(match: re.Match[str]) -> tuple[Unit, ...]:
-    prefix, binary, unit = match[1].lower(), match[2], match[3]
+    prefix, binary, unit = (match[1] or "").lower(), match[2] or "", match[3] or match[5]
+    if long := (match[4] or "").lower():
+        binary = "" if long in _LONG else "i"
+        prefix = _LONG.get(long, long[:1])
     factor = (BINARY if binary else DECIMAL)[prefix]
     shown = prefix if prefix == "k" and not binary else prefix.upper()
     bytes_ = Unit("bytes/s", factor, f"{shown}{binary}B/s")
@@ -115,6 +136,36 @@ def _operations(match: re.Match[str]) -> tuple[Unit, ...]:
     return (Unit("operations/s", DECIMAL[match[1].lower()], match[0].strip()),)
 
 
+def _transfers(match: re.Match[str]) -> tuple[Unit, ...]:
+    return (Unit("transfers/s", DECIMAL[match[1].lower()], match[0]),)
+
+
+def _time_each(match: re.Match[str]) -> tuple[Unit, ...]:
+    return (_time(match[1]),)
+
+
+def _time(word: str) -> Unit:
+    word = word.lower().replace("-", "")
+    kind = "min" if word.startswith("min") else word[0] + "s" if word[:2] in {"na", "ns"} else _time_unit(word)
+    return Unit("s", _TIMES[kind], kind)
+
+
+def _count(match: re.Match[str]) -> tuple[Unit, ...]:
+    if _OF_TIMES.fullmatch(match[2].split()[-1].lower()):
+        return ()
+    return (Unit("operations/s", DECIMAL[(match[1] or "").lower()], match[0].strip()),)
+
+
+_BY_PATTERN: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], tuple[Unit, ...]]], ...] = (
+    (_FLOP, _flop),
+    (_TRANSFERS, _transfers),
+    (_RATE, _rate),
+    (_OPS, _operations),
+    (_TIME_EACH, _time_each),
+    (_COUNT_OF, _count),
+)
+
+
 _COUNTED = re.compile(r"(?i)[kmg]?\s?([a-z]+?)s?(?:\s?/\s?|\s?per\s?)s(?:ec(?:ond)?)?|([tpq])ps")
 _NOUNS = {
     **dict.fromkeys(("tok", "token"), "token"),
@@ -131,4 +182,7 @@ _NOUNS = {
 def counted_in(unit: str) -> str:
     """What a rate in this unit counts, in the field's word: ``token`` of ``tok/s``; empty where it is any operation."""
     match = _COUNTED.fullmatch(unit.strip())
-    return _NOUNS.get((match[1] or match[2]).lower(), "") if match else ""
+    if match is None:
+        return ""
+    # llama.cpp's t/s are tokens; a database's tps are transactions.
+    return "token" if (match[1] or "").lower() == "t" else _NOUNS.get((match[1] or match[2]).lower(), "")

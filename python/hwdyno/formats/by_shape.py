@@ -1,0 +1,234 @@
+"""Reads a text that no reader knows by its shape: each line's figures, with the words before them as their labels."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from hwdyno.formats import printed
+from hwdyno.formats.cell import PrintedNumber, number_in
+from hwdyno.formats.column import FIGURES, PARAMETERS, parse_head, parse_pattern
+from hwdyno.formats.quantities import Quantity, find_quantities
+from hwdyno.formats.row import make_point
+from hwdyno.formats.table_resource import UNKNOWN, find_by_words
+from hwdyno.model.point_details import Note
+from hwdyno.model.units import plural
+from hwdyno.model.words import Measurement, Parameters, Run
+
+NAME = "text"
+LONGEST_LINE = 500
+LONGEST_LABEL = 60
+RATES = {"bytes/s": "bw", "operations/s": "iops", "FLOP/s": "flops"}
+"""What a figure is by the kind of its unit; a time or a size alone may be anything, so their words must say it."""
+_OPTION = re.compile(r"(?<![\w-])-{0,2}([A-Za-z][\w-]{0,30})[= ]([\w.:/]{1,60})(?=\s|$)")
+_COMMAND = re.compile(
+    r"^\s*(?:[$#>]\s+|\w+@\w\S*[$#]\s+)?((?:sudo\s+)?[a-z][\w./-]{1,30}(?:\s+(?:-{1,2}[\w-]+|[a-z_]+)(?:=\S+)?)+.*)$"
+)
+_SECTION = re.compile(r"\s*(?:#{1,6}\s+(?P<marked>.{1,80}?)|(?P<above>[^\s:=][^:=]{0,58}?)\s*:)\s*")
+_ONE = re.compile(r"\s*(?P<head>[^\s:=][^:=]{0,60}?)\s*[:=]\s*(?P<figure>\d[\d.,']{0,30})\s*")
+"""``read, MiB/s:  6.92``: the unit is in the words, or in those above."""
+_BARS = re.compile(r"[\s|:=*#_.,(\-–—>]+$|^[\s|:=*#_.,)\-–—>]+")
+_NOT_FIGURES = re.compile(
+    r"\b(?:limit|limited|max(?:imum)? (?:speed|rate)|advertised|rated|up to|theoretical|link|interface|bus)\b", re.I
+)
+"""Words of what a device is sold with; a text that states it has not measured it."""
+_WRITES_TO = re.compile(r"\bof=(?!/dev/(?:null|zero)\b)\S")
+_TOOLS = (
+    ("dd", "storage", re.compile(r"^\d+ bytes\b.*\bcopied,", re.M)),
+    ("hdparm", "storage", re.compile(r"^\s*Timing (?:O_DIRECT |buffered |cached )*(?:disk )?reads:", re.M)),
+    ("sysbench", "", re.compile(r"^\s*(?:sysbench \d|\$?\s*sysbench\b|\d[\d.]* Mi?B transferred \()", re.M)),
+    ("google-benchmark", "", re.compile(r"^Benchmark\s+Time\s+CPU\s+Iterations", re.M)),
+)
+"""Tools without a reader, by what they print: their names and what they measure come from it, and no figure."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    label: str
+    numbers: Mapping[str, PrintedNumber]
+    given: Parameters = field(default_factory=dict)
+    figure: str = ""
+    """The words that name the figure."""
+
+
+def read_by_shape(text: str, name: str) -> tuple[Run, str] | None:
+    """The Run of a text's labelled figures, and how it was read; none where it has no figure with a unit."""
+    found = _LineReader()
+    for line in text.splitlines():
+        found.take(line[:LONGEST_LINE])
+    points = [point for block in _blocks(found.lines) if (point := _point(block)) is not None]
+    if not points:
+        return None
+    tool, of_tool = next(((tool, of) for tool, of, pattern in _TOOLS if pattern.search(text)), ("a text", ""))
+    labels = " ".join(f"{line.given.get('section', '')} {line.label}" for line in found.lines if line is not None)
+    resource = of_tool or next((of for of in map(find_by_words, (labels, text)) if of != UNKNOWN), UNKNOWN)
+    made = printed.experiment(f"{resource}.text", f"Figures of {tool}", "table", "row", points)
+    says = f"read by shape, {resource}: the words before a figure are its label"
+    if found.not_read:
+        says += f"; not read: {plural(len(found.not_read), 'line')}, for example '{found.not_read[0]}'"
+    return printed.run(NAME, tool, text, name, [made]), says
+
+
+class _LineReader:
+    """Takes a text line by line, with what the lines above state."""
+
+    def __init__(self) -> None:
+        self.lines: list[_Line | None] = []
+        """The figures of each line; none for a line that ends a block."""
+        self.not_read: list[str] = []
+        self.chapter = ""
+        """The heading above that is marked as one."""
+        self.section = ""
+        """The heading above that ends in a colon, with one right above that."""
+        self.is_heading = False
+        """Whether the last line was a heading."""
+        self.command: dict[str, str] = {}
+        self.heads: list[str] = []
+
+    def take(self, line: str) -> None:
+        """Take one line."""
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        quantities = [found for found in find_quantities(line) if found.kind]
+        rates = [found for found in quantities if found.kind in RATES]
+        if not rates and (match := _COMMAND.match(line)):
+            self.section, self.command = "", _options(match[1])
+            self.lines.append(None)
+        elif match := _SECTION.fullmatch(line):
+            if match["marked"]:
+                self.chapter, self.section = _clean(match["marked"]), ""
+            else:
+                above = f"{self.section}, " if self.section and self.is_heading else ""
+                self.section = above + _clean(match["above"])
+            self.is_heading = True
+            self.lines.append(None)
+            return
+        elif len(cells) > 1 and len(rates) > 1:
+            self._take_cells(cells)
+        elif quantities:
+            self._take_quantities(line, quantities)
+        elif match := _ONE.fullmatch(line):
+            self._take_one(match["head"], match["figure"])
+        elif len(cells) > 1:
+            self.heads = cells if any(any(map(str.isalpha, cell)) for cell in cells) else self.heads
+        elif not line.strip():
+            self.lines.append(None)
+            return
+        self.is_heading = False
+
+    def _take_cells(self, cells: list[str]) -> None:
+        """A row of a table that is none by its lines: the first cell and the head above name each figure."""
+        heads = self.heads if len(self.heads) == len(cells) else [""] * len(cells)
+        for head, cell in zip(heads[1:], cells[1:], strict=True):
+            if quantities := [found for found in find_quantities(cell) if found.kind in RATES]:
+                self.lines += [None, self._line(f"{cells[0]} {head}", _numbers(head, quantities))]
+
+    def _take_quantities(self, line: str, quantities: list[Quantity]) -> None:
+        label = _clean(line[: quantities[0].start]) or _outside(line, quantities)
+        numbers = _numbers(label, quantities)
+        if numbers and not _NOT_FIGURES.search(label):
+            self.lines.append(self._line(label, numbers))
+        else:
+            self.not_read.append(" ".join(line.split())[:LONGEST_LABEL])
+
+    def _take_one(self, head: str, figure: str) -> None:
+        """A number whose unit is in the words before it, or in those above."""
+        for words in (head, f"{self.section} {head}"):
+            meaning, number = parse_head(words), number_in(figure)
+            name = meaning.quantity if meaning.quantity in RATES.values() else ""
+            name = "lat" if meaning.quantity == "lat" and not meaning.remainder else name
+            if number is not None and meaning.unit is not None and name:
+                name += f"_{meaning.statistic}" if meaning.statistic else ""
+                number = PrintedNumber(number.value * meaning.unit.factor, number.rounding, meaning.unit)
+                self.lines.append(self._line(head, {name: number}, "" if words == head else words))
+                return
+
+    def _line(self, label: str, numbers: Mapping[str, PrintedNumber], whole: str = "") -> _Line:
+        section = ", ".join(filter(None, (self.chapter, "" if whole else self.section)))[:LONGEST_LABEL]
+        given = {**({"section": section} if section else {}), **parse_pattern(self.chapter)}
+        given |= _parameters(self.command, label)
+        return _Line(label[:LONGEST_LABEL], numbers, given, whole or label)
+
+
+def _numbers(label: str, quantities: list[Quantity]) -> dict[str, PrintedNumber]:
+    """The figures of a line by name: one of each kind of rate, and times and sizes that words or a rate explain."""
+    found: dict[str, PrintedNumber] = {}
+    rates = [quantity for quantity in quantities if quantity.kind in RATES]
+    for quantity in rates:
+        found.setdefault(RATES[quantity.kind], _in_base(quantity))
+    if not rates:
+        (first, *others) = quantities
+        unit = first.number.unit
+        meaning = parse_head(f"{label} ({unit.name})") if unit is not None else None
+        if meaning is not None and meaning.quantity == "lat" and not others and not meaning.remainder:
+            found["lat" + (f"_{meaning.statistic}" if meaning.statistic else "")] = _in_base(first)
+        return found
+    times = [quantity for quantity in quantities if quantity.kind == "s"]
+    sizes = [quantity for quantity in quantities if quantity.kind == "bytes"]
+    if len(times) == 1 and sizes and "bw" in found:
+        found["time"], found["data"] = _in_base(times[0]), _in_base(sizes[0])
+    return found
+
+
+def _in_base(quantity: Quantity) -> PrintedNumber:
+    return PrintedNumber(quantity.base, quantity.number.rounding, quantity.number.unit)
+
+
+def _blocks(lines: list[_Line | None]) -> Iterator[list[_Line]]:
+    """Lines that are figures of one result: next to each other, each of another kind, and named as nothing else."""
+    block: list[_Line] = []
+    for line in [*lines, None]:
+        joins = line is not None and block and _is_bare(line) and all(map(_is_bare, block))
+        if joins and line is not None and not {*line.numbers} & {name for other in block for name in other.numbers}:
+            block.append(line)
+            continue
+        if block:
+            yield block
+        block = [line] if line is not None else []
+
+
+def _is_bare(line: _Line) -> bool:
+    """Whether a line's label says which figure it is, and nothing else."""
+    return all(
+        (meaning := parse_head(line.figure)).quantity in FIGURES and not meaning.remainder and not meaning.given
+        for _ in line.numbers
+    )
+
+
+def _point(block: list[_Line]) -> Measurement | None:
+    numbers = {name: number for line in block for name, number in line.numbers.items()}
+    parameters = dict(block[0].given)
+    if len(block) == 1:
+        parameters = {"row": block[0].label, **parameters}
+    made = make_point(parameters, numbers)
+    return None if made is None else replace(made, notes=(*made.notes, Note("by_shape", block[0].label)))
+
+
+def _parameters(command: Mapping[str, str], label: str) -> Parameters:
+    """What the command above and the words of a line state of how it was measured."""
+    stated: Parameters = {}
+    for option, value in command.items():
+        meaning = parse_head(option)
+        if meaning.quantity in {*PARAMETERS} - {"operation", "protocol", "rate", "n", "size"}:
+            stated |= parse_pattern(f"{value}") if meaning.quantity in {"bs", "rw"} else {}
+            if meaning.quantity not in {"bs", "rw", "direct"} and value.isdecimal() and len(value) < 7:
+                stated[meaning.quantity] = int(value)
+    if command.get("if"):
+        stated["rw"] = "write" if _WRITES_TO.search(f"of={command.get('of', '')}") else "read"
+    return {**stated, **parse_pattern(label)}
+
+
+def _options(command: str) -> dict[str, str]:
+    return {match[1].lower().replace("-", "_"): match[2] for match in _OPTION.finditer(command)}
+
+
+def _outside(line: str, quantities: list[Quantity]) -> str:
+    """The words between and after the figures, where there are none before: ``20480 MB transferred (37471 MB/sec)``."""
+    ends = [0, *(quantity.end for quantity in quantities)]
+    starts = [*(quantity.start for quantity in quantities), len(line)]
+    return " ".join(filter(None, (_clean(line[end:start]) for end, start in zip(ends, starts, strict=True))))
+
+
+def _clean(words: str) -> str:
+    words = " ".join(_BARS.sub("", words).split())
+    return words.replace("(", "").replace(")", "") if words.count("(") != words.count(")") else words

@@ -1,0 +1,156 @@
+"""A text of no known tool is read by the shape of its lines, and tables by the place of their units."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hwdyno import formats
+from hwdyno.formats.quantities import find_quantities
+from hwdyno.model.words import Measurement, UserError
+
+MIB = float(1 << 20)
+
+
+def points(text: str) -> list[Measurement]:
+    runs, _ = formats.read_every(text, "post.txt")
+    return [point for run in runs for result in run.experiments for point in result.points]
+
+
+def figures(text: str) -> list[tuple[float, str]]:
+    return [(round(point.throughput.value, 6), point.throughput.unit) for point in points(text)]
+
+
+LINES: dict[str, tuple[str, list[tuple[float, str]]]] = {
+    "dd": (
+        "2560+0 records in\n2560+0 records out\n10737418240 bytes (11 GB, 10 GiB) copied, 5.5149 s, 1.9 GB/s\n",
+        [(1.9e9, "bytes/s")],
+    ),
+    "hdparm": (
+        "/dev/nvme0n1:\n Timing O_DIRECT disk reads: 2218 MB in  3.00 seconds = 738.77 MB/sec\n",
+        [(738.77e6, "bytes/s")],
+    ),
+    "columns of words and rates": ("Set      267745.41 MB/s\nTriad   260235.19 MB/s\n", 2 * [(0.0, "bytes/s")]),
+    "a unit in the words": ("Throughput:\n    read, MiB/s:      6.92\n", [(6.92 * MIB, "bytes/s")]),
+    "figures of one result": (
+        "Throughput: 5.99 requests/s\nAverage latency: 67.59 s\n",
+        [(5.99, "operations/s")],
+    ),
+    "latencies below their unit": (
+        "Latency (ms):\n   min:  3.06\n   avg:  3.10\n   max:  7.36\n   95th percentile:  3.19\n   sum: 99921.22\n",
+        [(0.0031, "s")],
+    ),
+    "prose": ("My disk is new. In the test it read 512 MB/s, which is fine.\n", [(512e6, "bytes/s")]),
+    "what is sold": ("The link is rated 985 MB/s.\nReads of 512 KiB: 512 MB/s\n", [(512e6, "bytes/s")]),
+    "a row without a table": (
+        "Block Size | 4k     (IOPS) | 64k    (IOPS)\n  ------   | ---     ----  | ----    ----\n"
+        "Read       | 139.84 MB/s  (34.9k) | 1.34 GB/s    (21.0k)\n",
+        [(139.84e6, "bytes/s"), (1.34e9, "bytes/s")],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_lines_are_read(name: str) -> None:
+    text, expected = LINES[name]
+    found = figures(text)
+    assert len(found) == len(expected)
+    for (value, unit), (wanted, of) in zip(found, expected, strict=True):
+        assert unit == of
+        assert wanted == 0.0 or value == pytest.approx(wanted)
+
+
+def test_a_command_above_states_how_it_was_measured() -> None:
+    copied = "1073741824 bytes (1.1 GB, 1.0 GiB) copied, 0.8 s, 1.3 GB/s\n"
+    text = (
+        f"$ dd bs=512k count=2048 if=/dev/zero of=/root/data\n{copied}$ dd bs=512k if=/root/data of=/dev/null\n{copied}"
+    )
+    assert [(p.parameters["rw"], p.parameters["bs"]) for p in points(text)] == [("write", 1 << 19), ("read", 1 << 19)]
+
+
+def test_a_rate_that_its_own_bytes_and_time_contradict_is_named() -> None:
+    (point,) = points("hdparm says reads: 2218 MB in  3.00 seconds = 738.77 GB/sec\n")
+    assert any(abs(claim.stated / claim.follows - 1) > 0.5 for claim in point.claims)
+
+
+def test_lines_that_are_not_read_are_counted() -> None:
+    _, readings = formats.read_every("RAM: 15.4 GiB\nDisk: 244 GiB\nRead of the disk: 512 MB/s\n", "post.txt")
+    assert "not read: 2 lines, for example 'RAM: 15.4 GiB'" in readings[0]
+
+
+@pytest.mark.parametrize("text", ["hello\n", "", "RAM: 16 GiB\n", "It took 5 s and 3 retries.\n", "8 GT/s, 1866 MHz\n"])
+def test_a_text_without_a_result_is_refused(text: str) -> None:
+    with pytest.raises(UserError, match="no known tool's output"):
+        formats.read_every(text, "post.txt")
+
+
+def test_quantities_are_found_where_they_stand() -> None:
+    found = list(find_quantities("of 3 runs, 1.5 GB/s (12k IOPS) in 10 ms at 99%, v2.5"))
+    assert [(quantity.kind, pytest.approx(quantity.base)) for quantity in found] == [
+        ("bytes/s", 1.5e9),
+        ("operations/s", 12_000),
+        ("s", 0.01),
+        ("1", 0.99),
+    ]
+
+
+# --- tables
+
+TABLES: dict[str, tuple[str, list[tuple[dict[str, Any], float, str]]]] = {
+    "an unknown rate is a rate": (
+        "| model | t/s |\n|---|---|\n| llama 7B | 61.03 |\n| llama 13B | 31.2 |\n",
+        [({}, 61.03, "operations/s"), ({}, 31.2, "operations/s")],
+    ),
+    "seconds in the plural": ("| drive | MB/secs |\n|---|---|\n| a | 100 |\n", [({}, 100e6, "bytes/s")]),
+    "a unit in words": ("| drive | Megabytes per second |\n|---|---|\n| a | 100 |\n", [({}, 100e6, "bytes/s")]),
+    "a latency alone is a latency": (
+        "| pattern | bs | iodepth | lat us |\n|---|---|---|---|\n| randread | 4k | 32 | 10549 |\n",
+        [({"iodepth": 32}, 0.010549, "s")],
+    ),
+    "4k read beside 4k random read": (
+        "| test | result |\n|---|---|\n| 4k read | 57805 KB/s |\n| 4k random read | 56036 KB/s |\n",
+        [({"rw": "read"}, 57805e3, "bytes/s"), ({"rw": "randread"}, 56036e3, "bytes/s")],
+    ),
+    "4k read alone": (
+        "| test | result |\n|---|---|\n| 4k read | 57805 KB/s |\n",
+        [({"rw": "randread"}, 57805e3, "bytes/s")],
+    ),
+    "a dash is a missing figure": (
+        "| test | A | B |\n|---|---|---|\n| read | 70 GB/s | — |\n| write | 5 GB/s | 56 GB/s |\n",
+        [({}, 70e9, "bytes/s"), ({}, 5e9, "bytes/s"), ({}, 56e9, "bytes/s")],
+    ),
+    "each row in its own unit": (
+        "| test | result |\n|---|---|\n| seq read | 700 MB/s |\n| 4k random read | 50000 IOPS |\n",
+        [({}, 700e6, "bytes/s"), ({}, 50_000, "operations/s")],
+    ),
+    "rows without a head": (
+        "copy     1975.6 MB/s\nscale    3333.5 MB/s\n",
+        [({}, 1975.6e6, "bytes/s"), ({}, 3333.5e6, "bytes/s")],
+    ),
+    "a unit in the corner": (
+        "| KB/s | A | B |\n|---|---|---|\n| write | 5000 | 6000 |\n",
+        [({}, 5e6, "bytes/s"), ({}, 6e6, "bytes/s")],
+    ),
+    "a unit in a caption": (
+        "KBps\n\n| test | A |\n|---|---|\n| write | 5000 |\n| read | 7000 |\n",
+        [({}, 5e6, "bytes/s"), ({}, 7e6, "bytes/s")],
+    ),
+    "pipes without a rule": ("test | KB/s\nwrite | 5000\nread | 7000\n", [({}, 5e6, "bytes/s"), ({}, 7e6, "bytes/s")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_are_read(name: str) -> None:
+    text, expected = TABLES[name]
+    found = points(text)
+    assert [(point.throughput.value, point.throughput.unit) for point in found] == [
+        (pytest.approx(value), unit) for _, value, unit in expected
+    ]
+    for point, (stated, _, _) in zip(found, expected, strict=True):
+        assert {key: point.parameters.get(key) for key in stated} == stated
+
+
+@pytest.mark.parametrize("unit", ["GT/s", "MHz", "GiB"])
+def test_a_column_of_no_result_gives_none(unit: str) -> None:
+    with pytest.raises(UserError, match="no known tool's output"):
+        formats.read_every(f"| drive | {unit} |\n|---|---|\n| a | 100 |\n| b | 110 |\n", "post.md")
