@@ -154,3 +154,36 @@ def test_tables_are_read(name: str) -> None:
 def test_a_column_of_no_result_gives_none(unit: str) -> None:
     with pytest.raises(UserError, match="no known tool's output"):
         formats.read_every(f"| drive | {unit} |\n|---|---|\n| a | 100 |\n| b | 110 |\n", "post.md")
+
+
+def test_a_unit_closes_the_sentence_above_its_tables() -> None:
+    text = "12 disks, 32 GB RAM, KBps\n\n| | RAID6 |\n|---|---|\n| write | 552645 |\n| read | 128838 |\n"
+    assert figures(text) == [(552645e3, "bytes/s"), (128838e3, "bytes/s")]
+
+
+def test_a_link_clock_is_neither_a_result_nor_a_ceiling() -> None:
+    text = "| CPU | Bus speed | Bandwidth |\n|---|---|---|\n| a | 6.4 GT/s | 42.6 GB/s |\n| b | 8 GT/s | 59.7 GB/s |\n"
+    assert figures(text) == [(42.6e9, "bytes/s"), (59.7e9, "bytes/s")]
+    assert all("ceiling" not in point.details.get("printed", {}) for point in points(text))
+
+
+def test_a_cell_without_a_unit_is_in_that_of_the_cells_above_it() -> None:
+    text = "| readers | CPU |\n|---|---|\n| alone | 70 GB/s |\n| both | 37 |\n"
+    assert figures(text) == [(70e9, "bytes/s"), (37e9, "bytes/s")]
+
+
+def test_rows_of_one_pattern_keep_their_names() -> None:
+    text = " C copy backwards    :   1975.6 MB/s\n C copy prefetched   :   3169.8 MB/s\n C fill    :   6266.9 MB/s\n"
+    assert [point.parameters["test"] for point in points(text)] == ["C copy backwards", "C copy prefetched", "C fill"]
+
+
+def test_a_serving_result_that_states_no_load_has_none() -> None:
+    text = (
+        "============ Serving Benchmark Result ============\nSuccessful requests:                     1000\n"
+        "Benchmark duration (s):                  30.85\nTotal input tokens:                      1000\n"
+        "Total generated tokens:                  100000\nRequest throughput (req/s):              32.42\n"
+        "Output token throughput (tok/s):         3241.00\nMean TTFT (ms):                          9600.00\n"
+        "Median TTFT (ms):                        9500.00\nP99 TTFT (ms):                           12000.00\n"
+    )
+    (point,) = points(text)
+    assert "concurrency" not in point.parameters and "rate" not in point.parameters

@@ -29,6 +29,7 @@ _CAPTION = re.compile(r"(?:\*\*|__|\*|_)?(?:table|tab\.|figure|fig\.)\s*[\dIVXLA
 """Begins the line that a paper's caption is, also with an empty line below it."""
 _NUMBER = re.compile(r"[~≈<>]?\s*[-+]?\d")
 _UNIT_LINE = re.compile(r"\(.{1,12}\)|[kKMG]?i?B/s(?:ec)?|[nmu]s|%|IOPS|[GTP]FLOPS?(?:/s)?", re.I)
+_CLOSING = re.compile(r"(?:^|[,;:(]\s*|\b(?:in|are|unit)\s+)(?P<unit>[A-Za-z][A-Za-z/ ]{0,30})[).]?$")
 _HTML = re.compile(r"<(?:table|tr)\b", re.I)
 _EMPHASIS = re.compile(r"(\*\*|__|`|\*(?=\S))|(?<=\S)\*")
 _BREAK = re.compile(r"<br\s{0,4}/?>", re.I)
@@ -170,8 +171,8 @@ def _read_pipes(text: str) -> Iterator[tuple[str, list[list[str]]]]:
             block, ruled, above = [], False, ""
             if match := _HEADING.fullmatch(line[:LONGEST_RULE]):
                 title = match[1] or match[2]
-            elif _is_unit(line.strip()):
-                title = f"{title.partition(' in ')[0] or 'table'} in {line.strip()}"
+            elif unit := _closing_unit(line.strip()):
+                title = f"{title.partition(' in ')[0] or 'table'} in {unit}"
             elif 0 < len(line) <= LONGEST_CAPTION:
                 above = line.strip()
                 if match := _CAPTION.fullmatch(above):
@@ -193,9 +194,16 @@ def _is_table(block: Sequence[Sequence[str]]) -> bool:
     )
 
 
-def _is_unit(line: str) -> bool:
-    readings, (start, end) = unit_readings(line) if len(line) <= LONGEST_CAPTION else ((), (0, 0))
-    return _UNIT_LINE.fullmatch(line) is not None or (bool(readings) and (start, end) == (0, len(line)))
+def _closing_unit(line: str) -> str:
+    """The unit that a line above a table consists of or ends with (``12 disks, 32 GB RAM, KBps``); else empty."""
+    if len(line) > LONGEST_CAPTION:
+        return ""
+    if _UNIT_LINE.fullmatch(line):
+        return line
+    end = _CLOSING.search(line)
+    readings, place = unit_readings(end["unit"]) if end else ((), (0, 0))
+    is_whole = end is not None and place == (0, len(end["unit"]))
+    return end["unit"] if end is not None and is_whole and readings[0].kind.endswith("/s") else ""
 
 
 def _cells(line: str) -> list[str]:

@@ -16,6 +16,8 @@ MISSING = {"", "-", "–", "—", "N/A", "n/a", "NA", "nan", "null", "None", "n/
 """Cells of what was not measured."""
 _WORDS = {"bytes/s": "bandwidth", "bits or bytes": "bandwidth", "operations/s": "IOPS", "FLOP/s": "FLOP/s"}
 _BETWEEN = re.compile(r"[\s()\[\],;/|=@:*]*")
+_MARKS = {":", "=", "|", "-", "->"}
+"""What parts a label from its figure."""
 _PLAIN_HEAD = ("test", "result")
 
 
@@ -26,11 +28,16 @@ def with_one_unit_a_column(grid: Grid, maps: Mapping[str, str]) -> Grid:
 
 def _with_heads(grid: Grid) -> Grid:
     """Two columns whose first line is a result, as all others are: it is no head."""
+    marks = [at for at, head in enumerate(grid.heads) if head in _MARKS and all(row[at] == head for row in grid.rows)]
+    if marks:
+        kept = [at for at in range(len(grid.heads)) if at not in marks]
+        rows = tuple(tuple(row[at] for at in kept) for row in grid.rows)
+        grid = Grid(grid.title, tuple(grid.heads[at] for at in kept), rows)
     first = number_in(grid.heads[-1])
     if len(grid.heads) != len(_PLAIN_HEAD) or first is None or first.unit is None or number_in(grid.heads[0]):
         return grid
-    rows = [number for row in grid.rows if (number := number_in(row[-1])) is not None and number.unit is not None]
-    return Grid(grid.title, _PLAIN_HEAD, (grid.heads, *grid.rows)) if len(rows) == len(grid.rows) else grid
+    results = [number for row in grid.rows if (number := number_in(row[-1])) is not None and number.unit is not None]
+    return Grid(grid.title, _PLAIN_HEAD, (grid.heads, *grid.rows)) if len(results) == len(grid.rows) else grid
 
 
 def _with_corner(grid: Grid) -> Grid:

@@ -14,6 +14,9 @@ KERNEL = "inference_serving"
 ERROR = 0.01
 """Tools print durations and rates with three digits or more."""
 
+UNSTATED = "test"
+"""The axis of results whose load is not stated."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reported:
@@ -42,10 +45,10 @@ def read_latency(values: Table, scale: float, names: Mapping[str, str], count: i
 
 
 def make_run(form: str, tool: str, text: str, name: str, loads: list[Reported], version: str = "") -> Run:
-    """The Run of a tool's loads: closed and open ones are two experiments."""
-    groups: dict[str, list[Measurement]] = {"concurrency": [], "rate": []}
+    """The Run of a tool's loads: closed and open ones are two experiments, and one is for what states none."""
+    groups: dict[str, list[Measurement]] = {"concurrency": [], "rate": [], UNSTATED: []}
     for load in loads:
-        groups["rate" if load.rate else "concurrency"].append(_point(load))
+        groups["rate" if load.rate else "concurrency" if load.users else UNSTATED].append(_point(load))
     tables = [
         printed.counting(
             printed.experiment(f"inference.{axis}", f"{tool} results by {axis}", KERNEL, axis, points), "request"
@@ -56,7 +59,9 @@ def make_run(form: str, tool: str, text: str, name: str, loads: list[Reported], 
 
 
 def _point(reported: Reported) -> Measurement:
-    parameters: Parameters = {"rate": reported.rate} if reported.rate else {"concurrency": reported.users}
+    parameters: Parameters = {}
+    if reported.rate or reported.users:
+        parameters = {"rate": reported.rate} if reported.rate else {"concurrency": reported.users}
     times = dict(reported.times)
     total = times.pop("total", None)
     stream = Stream("request", reported.completed, 0, latency_ns={"total": total} if total else {})

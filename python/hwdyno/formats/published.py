@@ -18,20 +18,19 @@ from hwdyno.formats.grid_shapes import with_one_unit_a_column
 from hwdyno.formats.named_cells import parted_by_name
 from hwdyno.formats.pairs import split_pairs
 from hwdyno.formats.row import make_point
+from hwdyno.formats.table_labels import TableRow, without_implied_random
 from hwdyno.formats.table_laws import COLLECTIVE
-from hwdyno.formats.table_resource import find_resource
+from hwdyno.formats.table_resource import RESOURCES, find_resource
 from hwdyno.formats.table_rows import (
     BY_KIND,
     BY_ROW,
     TITLES,
     Column,
-    TableRow,
     has_figures,
     has_values,
     read_columns,
     read_rows,
     with_row_units,
-    without_implied_random,
 )
 from hwdyno.formats.table_title import stated_by_title
 from hwdyno.formats.table_units import Resolver
@@ -276,7 +275,7 @@ class _Table:
 
     def _name_resource(self, parameters: Parameters) -> str:
         named = str(parameters.get("resource") or self.resource).lower()
-        return _RESOURCES.get(named, named)
+        return _RESOURCES.get(named, named if named in RESOURCES else self.resource)
 
     def _experiment(
         self, resource: str, subject: Subject, title: str, points: Sequence[Measurement]

@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 
 from hwdyno.formats.languages import in_english
-from hwdyno.formats.table_rows import Column, TableRow
+from hwdyno.formats.table_labels import TableRow
+from hwdyno.formats.table_rows import Column
 from hwdyno.formats.unit_readings import counted_in
 
 _RESOURCE_WORDS = (
@@ -30,6 +31,8 @@ _RESOURCE_WORDS = (
 _RESOURCES = tuple((name, re.compile(pattern, re.I)) for name, pattern in _RESOURCE_WORDS)
 UNKNOWN = "table"
 """What a table or a text measures that does not say so."""
+RESOURCES = {name for name, _ in _RESOURCE_WORDS}
+"""Names that a column of resources may have."""
 _OF_SAMPLES = re.compile(r"\b(?:samples?|images?|imgs?|tokens?) ?(?:/|per) ?s", re.I)
 _OF_TRAINING_ALONE = re.compile(r"(?i)\b(?:epochs?|accuracy|perplexity|loss|(?:pre-?)?train(?:ing|ed)?|fine-?tun\w+)\b")
 

@@ -10,13 +10,13 @@ from hwdyno.formats.cell import PrintedNumber, number_in, parameter_value, parse
 from hwdyno.formats.column import COUNTS, FIGURES, PARAMETERS, SIZES, Meaning, given_in, parse_head, parse_pattern
 from hwdyno.formats.grid import Grid
 from hwdyno.formats.languages import in_english
+from hwdyno.formats.table_labels import LONGEST_LABEL, TableRow, add_labels
 from hwdyno.formats.unit_readings import Unit, unit_readings
 from hwdyno.model.words import Parameters, UserError
 
-LONGEST_LABEL = 60
-BLOCK_OF_REVIEWS = 4096
-"""Accesses of this size are random in a review that does not say so."""
 BY_ROW = "unit of each row"
+TRANSFERS = "transfers/s"
+"""A link's clock, which is no result and no ceiling of what passes through it."""
 BY_KIND = {"bytes/s": "bw", "operations/s": "iops", "FLOP/s": "flops", "s": "lat", "1": "share"}
 _KEYS = (
     ("accelerator", r"accelerator|simulated gpu|emulated gpu"),
@@ -110,14 +110,23 @@ def has_values(grid: Grid) -> bool:
 
 
 def _rate_quantity(grid: Grid, at: int) -> str:
-    """The quantity of a column whose every cell is a number with a unit of a rate; empty for others."""
+    """The quantity of a column of numbers with a unit of one kind of rate, or of none below one; empty for others."""
     cells = [number_in(row[at]) for row in grid.rows if row[at].strip()]
-    kinds = {number.unit.kind if number and number.unit else "" for number in cells}
+    if not cells or any(number is None for number in cells) or cells[0] is None or cells[0].unit is None:
+        return ""
+    kinds = {number.unit.kind for number in cells if number is not None and number.unit is not None}
     return (
         {"bytes/s": "bw", "bits or bytes": "bw", "FLOP/s": "flops", "operations/s": "iops"}.get("".join(kinds), "")
         if len(kinds) == 1
         else ""
     )
+
+
+def _shared_unit(grid: Grid, at: int) -> Unit | None:
+    """The unit of a column of which some cells name one, always the same, and others none."""
+    found = [number for row in grid.rows if (number := number_in(row[at])) is not None]
+    units = {number.unit for number in found if number.unit is not None}
+    return units.pop() if len(units) == 1 and any(number.unit is None for number in found) else None
 
 
 def _kind_of_cells(grid: Grid, at: int) -> str:
@@ -131,16 +140,6 @@ def is_head(name: str, head: str) -> bool:
     return " ".join(re.findall(r"\w+", name.lower())) == " ".join(re.findall(r"\w+", head.lower())) or (
         name.strip().lower() == re.sub(r"[(\[].*", "", head).strip().lower()
     )
-
-
-@dataclass(frozen=True)
-class TableRow:
-    """One row: its parameters, and its numbers by column."""
-
-    at: int
-    parameters: Parameters
-    numbers: Mapping[int, PrintedNumber]
-    texts: Mapping[int, str]
 
 
 def read_columns(grid: Grid, maps: Mapping[str, str]) -> list[Column]:
@@ -182,7 +181,7 @@ def _by_unit_of_cells(grid: Grid, columns: Sequence[Column]) -> list[Column]:
         quantity = _rate_quantity(grid, column.at) if column.meaning.quantity == "label" else ""
         stated = parse_head(f"{quantity} {column.head}") if quantity else column.meaning
         whole = replace(stated, quantity=quantity, units=()) if quantity else stated
-        unit = None if quantity else column.unit
+        unit = _shared_unit(grid, column.at) if quantity else column.unit
         found.append(replace(column, meaning=whole, key="" if quantity else column.key, unit=unit))
     return found
 
@@ -326,7 +325,7 @@ def read_rows(grid: Grid, columns: Sequence[Column]) -> list[TableRow]:
                 continue
             if column.is_figure:
                 number = number_in(cell)
-                if number is not None:
+                if number is not None and not (number.unit and number.unit.kind == TRANSFERS):
                     numbers[column.at] = number
             elif meaning.quantity == "rw":
                 stated = parse_pattern(cell)
@@ -348,27 +347,9 @@ def read_rows(grid: Grid, columns: Sequence[Column]) -> list[TableRow]:
             elif column.key and len(cell) <= (LONGEST_LABEL if column.key != "claim" else 200):
                 parameters[column.key] = cell
         found.append(TableRow(at, _with_pattern(parameters), numbers, {c.at: cells[c.at] for c in columns}))
-    return [row for row in found if row.numbers]
-
-
-_RANDOM = re.compile(r"(?i)r(?:a?nd)(?:om)?")
-
-
-def without_implied_random(grid: Grid, rows: Sequence[TableRow]) -> list[TableRow]:
-    """The rows with accesses of 4 KiB as sequential where their size alone made them random, beside others that say so.
-
-    ``4k read`` means random reads in a review, and no longer beside ``4k random read``.
-    """
-    says = [any(_RANDOM.search(cell) for cell in cells) for cells in grid.rows]
-    if not any(says) or all(says):
-        return list(rows)
-    found = []
-    for row in rows:
-        pattern = str(row.parameters.get("rw") or "")
-        if not says[row.at - 1] and pattern.startswith("rand") and row.parameters.get("bs") == BLOCK_OF_REVIEWS:
-            row = replace(row, parameters={**row.parameters, "rw": pattern.removeprefix("rand")})
-        found.append(row)
-    return found
+    made = [row for row in found if row.numbers]
+    tests = next((column for column in columns if column.meaning.quantity == "rw"), None)
+    return made if tests is None else add_labels(made, tests.at, tests.head)
 
 
 def _carried_down(rows: Sequence[Sequence[str]], columns: Sequence[Column]) -> Iterator[Sequence[str]]:

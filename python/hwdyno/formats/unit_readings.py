@@ -42,10 +42,10 @@ _OPS = re.compile(
 _TRANSFERS = re.compile(r"(?<![A-Za-z0-9])([kMG])T/s(?![A-Za-z])")
 """A link's transfers, of which each moves as many bits as it has lanes: no rate of data."""
 _COUNT_OF = re.compile(
-    r"(?<![A-Za-z0-9])(?:([kKMG])(?=[A-Z]))?((?!per\b)[A-Za-z][A-Za-z-]{0,20}(?: [A-Za-z]{1,12})?)"
+    r"(?<![A-Za-z0-9])(?:([kKMG])(?=[A-Z]))?((?!per\b)[A-Za-z][A-Za-z-]{0,20})"
     rf"(?:{_PER_SECOND})"
 )
-"""``Elem/s``, ``it/s``, ``lattice updates per second``: a count of the things that it names."""
+"""``Elem/s``, ``it/s``, ``updates per second``: a count of the things that it names."""
 _TIME = re.compile(
     r"(?<![A-Za-z0-9])(nanoseconds?|nsecs?|ns|microseconds?|u-?secs?|us|milliseconds?|"
     r"msecs?|ms|seconds?|secs?|s|minutes?|mins?)(?![A-Za-z/])",
@@ -151,7 +151,7 @@ def _time(word: str) -> Unit:
 
 
 def _count(match: re.Match[str]) -> tuple[Unit, ...]:
-    if _OF_TIMES.fullmatch(match[2].split()[-1].lower()):
+    if _OF_TIMES.fullmatch(match[2].lower()):
         return ()
     return (Unit("operations/s", DECIMAL[(match[1] or "").lower()], match[0].strip()),)
 

@@ -98,8 +98,8 @@ def _load(table: Table) -> Reported:
         output_tokens_s=table.number("output_throughput"),
         completed=completed,
         elapsed_s=elapsed_s,
-        # Without a rate or a limit all are sent at once: as many in flight as there are.
-        users=0 if rate else users or completed,
+        # With an infinite rate and no limit all are sent at once; its text states neither.
+        users=0 if rate else users or (completed if "request_rate" in table.values else 0),
         rate=rate,
         failed=table.count("failed") if "failed" in table else 0,
         output_tokens=table.count("total_output_tokens"),
