@@ -14,6 +14,7 @@ from hwdyno.cli.main import main
 from hwdyno.explain.findings import explain
 from hwdyno.model.words import Measurement, Run
 from hwdyno.report import sources
+from hwdyno.report.rows import point_label
 
 KIB, MIB = 1024, 1 << 20
 
@@ -105,6 +106,12 @@ def test_fio_states_cpu_and_depth_of_all_jobs(tmp_path: Path) -> None:
     assert point.details["iodepth_level_most"] == 1 and point.samples is None
     (deep,) = points(ZFS, tmp_path)
     assert 32 < deep.details["iodepth_level_most"] < 63
+
+
+def test_label_states_no_order_and_depth_that_are_unknown(tmp_path: Path) -> None:
+    label = point_label(audited(LONGHORN, tmp_path).experiments[0], 0)
+    assert label == "write 16 KiB, 10 jobs"
+    assert point_label(audited(USB_COMMAND + USB_RESULT, tmp_path).experiments[0], 0) == "SEQ1M Q64T1 read"
 
 
 def test_usb_stick_faster_than_its_rating_is_named_without_first_line(tmp_path: Path) -> None:
