@@ -116,6 +116,7 @@ def _readings(sources: Sequence[ResultFile], document: Run) -> str:
             points = sum(len(result.points) for result in source_run.experiments)
             kind = source_run.imported_from or "a Run of hwdyno"
             lines.append(f"{source.name}: {kind}, {plural(points, 'result')}")
+            lines += [f"  {note.code.replace('_', ' ')}: {note.says}" for note in source_run.notes]
         lines += [f"  {reading}" for reading in source.readings]
     seen = dict.fromkeys(
         (ceiling.kind, ceiling.label, ceiling.formula, ceiling.source)

@@ -145,7 +145,7 @@ def convert_job(job: JobResult) -> Measurement:
         details={
             "jobname": job.name,
             "context_switches": int(sum(amount_at(part, "ctx") for part in job.parts)),
-            **_depth_reached(job.parts),
+            **depth_reached(job.parts),
         },
         faults=faults,
         notes=tuple(dict.fromkeys(notes)),
@@ -176,7 +176,7 @@ def _bytes(row: Mapping[str, Any]) -> float:
     return amount_at(row, "io_bytes") * (1 if "bw_bytes" in row or "io_kbytes" in row else 1024)
 
 
-def _depth_reached(parts: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+def depth_reached(parts: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     """The most that the mean depth of one job can be, by fio's shares of operations at depths of 1, 2-3, 4-7 …"""
     most = 0.0
     for part in parts:

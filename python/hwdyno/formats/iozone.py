@@ -6,6 +6,7 @@ IOzone's Kbytes are of 1024 bytes. Without ``-I`` it goes through the page cache
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -20,8 +21,10 @@ TESTS = (
     "stride read", "fwrite", "frewrite", "fread", "freread",
 )  # fmt: skip
 _PATTERNS = {"random read": "randread", "random write": "randwrite"}
-_HEADS = re.compile(r"^\s*[kK]B\s+reclen\s+write\s+rewrite", re.M)
-_ROW = re.compile(r"^[^\S\n]*(\d{1,12})[^\S\n]+(\d{1,9})((?:[^\S\n]+\d{1,12}){2,13})[^\S\n]*$", re.M)
+_HEADS = re.compile(r"^[^\S\n]*[kK]B[^\S\n]+reclen[^\S\n]+write[^\S\n]+rewrite(?P<others>[a-z \t]*)", re.M)
+_ROW = re.compile(r"^[^\S\n]*(\d{1,12})[^\S\n]+(\d{1,9})((?:[^\S\n]+\d{1,12}(?:\.\d{1,6})?){2,13})[^\S\n]*$", re.M)
+_BEGUN = re.compile(r"^[^\S\n]*\d{1,12}[^\S\n]+\d{1,9}[^\S\n]+\d[^\n]*$", re.M)
+"""A row whose end another program's output may have cut."""
 _SUM = re.compile(r"(Children|Parent) sees? throughput for\s+(\d{1,5}) ([\w -]{1,40}?)\s*=\s*([\d.]+) [kK]B/sec")
 _FILE = re.compile(r"Each process writes a (\d{1,12}) [kK][bB]yte file in (\d{1,9}) [kK][bB]yte records")
 _REPORT = re.compile(
@@ -32,7 +35,19 @@ _REPORT = re.compile(
 """What ``-R`` prints for a spreadsheet: a row for each size of file, a column for each size of record, in KiB."""
 _REPORTS = {"writer": "write", "re-writer": "rewrite", "reader": "read", "re-reader": "reread"}
 """What it calls tests there that have another name in its table."""
-_COMMAND = re.compile(r"Command line used: ([^\n]{1,400}?)(?=\s+(?:Output|Time)\b|\n|$)")
+_COMMAND = re.compile(
+    r"(?:Command line used: |^[^\n]{0,60}[$#>] ?(?=\S{0,200}iozone ))([^\n]{1,400}?)(?=\s+(?:Output|Time)\b|\n|$)", re.M
+)
+_OF_OPTION = {
+    "0": TESTS[:2], "1": TESTS[2:4], "2": TESTS[4:6], "3": TESTS[6:7], "4": TESTS[7:8], "5": TESTS[8:9],
+    "6": TESTS[9:11], "7": TESTS[11:],
+}  # fmt: skip
+"""The tests that each ``-i`` chooses."""
+_UNITS = (
+    (re.compile(r"OPS Mode"), "iops", 1.0),
+    (re.compile(r"Microseconds/op Mode"), "lat_mean", 1e-6),
+)
+"""What figures are with ``-O`` and ``-N``, instead of a rate of bytes."""
 _KIB = 1024.0
 _OFF = 3
 """Columns that a cell may end beside its head."""
@@ -46,14 +61,15 @@ def recognizes(text: str) -> bool:
 
 def read(text: str, name: str) -> Run:
     """Make a Run of it. Raises ``UserError`` in one line."""
-    automatic = list(_automatic(text)) or list(_reports(text))
+    unread: list[str] = []
+    automatic = list(_automatic(text, unread)) or list(_reports(text))
     tables = [
         printed.experiment("storage.iozone", "IOzone results", STORAGE_BLOCKS, "bs", automatic),
         printed.experiment(
             "storage.iozone-throughput", "IOzone throughput", STORAGE_BLOCKS, "numjobs", list(_sums(text))
         ),
     ]
-    return printed.run(NAME, "IOzone", text, name, tables)
+    return printed.run(NAME, "IOzone", text, name, tables, unread=unread)
 
 
 def is_direct(command: str) -> bool:
@@ -61,27 +77,47 @@ def is_direct(command: str) -> bool:
     return re.search(r"\s-[A-Za-z]*I(?![a-z])", command) is not None
 
 
-def _automatic(text: str) -> Iterator[Measurement]:
-    heads = _HEADS.search(text)
-    if heads is None:
+def _automatic(text: str, unread: list[str]) -> Iterator[Measurement]:
+    """A point of each cell; rows whose cells belong to no head for certain are added to ``unread``."""
+    tables = list(_HEADS.finditer(text))
+    if not tables:
         return
     commands = list(_COMMAND.finditer(text))
-    ends = _ends(text, heads.end())
-    for row in _ROW.finditer(text, heads.end()):
+    quantity, factor = next(
+        ((quantity, factor) for pattern, quantity, factor in _UNITS if pattern.search(text)), ("bw", _KIB)
+    )
+    for begun in _BEGUN.finditer(text, tables[0].end()):
+        row = _ROW.match(text, begun.start())
+        heads = tables[bisect_right(tables, begun.start(), key=lambda match: match.start()) - 1]
+        if row is None or not _are_sizes(int(row[1]), int(row[2])):
+            if "\n\n" not in text[heads.end() : begun.start()]:
+                unread.append(begun[0].strip())
+            continue
         size, block = int(row[1]), int(row[2])
-        if block == 0 or size % block:
-            continue  # The rest of a row that another program's output cut: a file is whole records.
-        command = next((candidate for candidate in reversed(commands) if candidate.start() < row.start()), None)
-        for test, rate in _cells(row[3].split(), _ends(text, row.start(1)), ends):
+        at = bisect_right(commands, row.start(), key=lambda match: match.start()) - 1
+        command = commands[at][1] if at >= 0 else ""
+        rates = row[3].split()
+        cells = list(_cells(rates, _ends(text, row.start(1)), heads, command))
+        if len(cells) < len(rates):
+            unread.append(row[0].strip())
+        for test, rate in cells:
             parameters: Parameters = {
                 "rw": _PATTERNS.get(test, "read" if "read" in test else "write"),
                 "test": test,
                 "bs": block * 1024,
                 "size": size * 1024,
-                **({"direct": is_direct(command[1])} if command else {}),
+                **({"direct": is_direct(command)} if command else {}),
             }
-            if (made := make_point(parameters, figures(bw=number(rate, _KIB)))) is not None:
+            if (made := make_point(parameters, figures(**{quantity: number(rate, factor)}))) is not None:
                 yield made
+
+
+def _are_sizes(file: int, record: int) -> bool:
+    """Whether two numbers are a file's size and a record's, and no rates of a row that other output cut in two.
+
+    A file is whole records, or its last one is left out where the record is a power of two.
+    """
+    return 0 < record <= file and (file % record == 0 or record & (record - 1) == 0)
 
 
 def _reports(text: str) -> Iterator[Measurement]:
@@ -110,18 +146,30 @@ def _ends(text: str, at: int) -> list[int]:
     return [match.end() for match in re.finditer(r"\S+", text[begin : end if end >= 0 else len(text)])][2:]
 
 
-def _cells(rates: list[str], at: list[int], heads: list[int]) -> Iterator[tuple[str, str]]:
-    """Each rate with its test: that of the nearest head above its right end.
+def _cells(rates: list[str], at: list[int], heads: re.Match[str], command: str) -> Iterator[tuple[str, str]]:
+    """Each rate with its test.
 
-    Where spaces were lost in printing, a whole row is read in order, and of another only the first two cells.
+    A row as long as its heads is read in order, as is one as long as the tests that the command chooses. Of other rows,
+    each rate is that of the nearest head above its right end; where spaces were lost in printing, only the first two
+    cells are certain.
     """
-    near = [min(range(len(heads)), key=lambda head: abs(heads[head] - end)) for end in at] if heads else []
+    words = ["write", "rewrite", *heads["others"].split()]
+    count = min(len(words), len(TESTS))
+    known = words[:count] == [test.rpartition(" ")[2] for test in TESTS[:count]]
+    ends = _ends(heads.string, heads.start())
+    near = [min(range(count), key=lambda head: abs(ends[head] - end)) for end in at]
     in_order = all(head < other for head, other in pairwise(near))
-    close = all(abs(heads[head] - end) <= _OFF for head, end in zip(near, at, strict=False))
-    if len(heads) == len(TESTS) and len(near) == len(rates) and in_order and close:
+    close = all(abs(ends[head] - end) <= _OFF for head, end in zip(near, at, strict=True))
+    chosen = [test for option in re.findall(r"\s-i ?(\d{1,2})\b", command) for test in _OF_OPTION.get(option, ())]
+    chosen = sorted(set(chosen or TESTS), key=TESTS.index)
+    if known and len(rates) == count:
+        yield from zip(TESTS, rates, strict=False)
+    elif len(rates) == len(chosen):
+        yield from zip(chosen, rates, strict=True)
+    elif known and in_order and close and "  " in heads[0].strip():
         yield from ((TESTS[head], rate) for head, rate in zip(near, rates, strict=True))
-    else:
-        yield from zip(TESTS, rates if len(rates) == len(TESTS) else rates[:2], strict=False)
+    elif chosen[:2] == list(TESTS[:2]):
+        yield from zip(TESTS, rates[:2], strict=False)
 
 
 def _sums(text: str) -> Iterator[Measurement]:

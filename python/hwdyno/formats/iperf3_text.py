@@ -9,6 +9,7 @@ import re
 from dataclasses import replace
 
 from hwdyno.formats import printed
+from hwdyno.formats.cell import PrintedNumber
 from hwdyno.formats.row import figures, make_point, number
 from hwdyno.model.kernels import NETWORK_THROUGHPUT
 from hwdyno.model.point_details import Samples
@@ -34,6 +35,10 @@ _START = re.compile(
 _SERVERS = re.compile(r"^Server output:[^\S\n]*$.*?(?=^Connecting to host|^iperf Done|\Z)", re.M | re.S)
 """What ``--get-server-output`` adds: the same test again, as its other end saw it."""
 _VERSION = re.compile(r"iperf (3\.[\d.]+)")
+_ANY_LINE = re.compile(r"^\s*\[\s*(?:\d{1,4}|SUM)\][^\n]*/sec[^\n]*$", re.M)
+"""A line of a stream with a rate, also of a layout that is not read."""
+_DATAGRAM_BYTES = (512, 1024, 1400, 1448, 1460, 1470, 1472, 8192, 8948, 8972, 32768, 65507)
+"""Common sizes: iperf2's and iperf3's defaults, those that fill an Ethernet frame, powers of two, and the greatest."""
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
@@ -46,25 +51,84 @@ def read(text: str, name: str) -> Run:
     """Make a Run of it. Raises ``UserError`` in one line."""
     text = _SERVERS.sub("", text)
     lines = list(_LINE.finditer(text))
-    tests: list[list[re.Match[str]]] = []
-    for at, line in enumerate(lines):
-        between = text[lines[at - 1].end() : line.start()] if at else ""
-        ended = bool(tests) and any(re.search(r"\b(?:sender|receiver)\b", row["rest"]) for row in tests[-1])
-        first = parse_float(line["from"]) == 0 and (ended or parse_float(line["to"]) <= 1.5)
-        fresh = first and _START.search(between)
-        if not tests or fresh:
-            tests.append([])
-        tests[-1].append(line)
+    tests = _split_tests(text, [line for line in lines if "(omitted)" not in line["rest"]])
     points = [point for test in tests for way in _ways(test) if (point := _point(way, text)) is not None]
     version = _VERSION.search(text)
     table = printed.experiment("network.iperf3", "iperf3 results", NETWORK_THROUGHPUT, "streams", points)
-    return printed.run(NAME, "iperf3", text, name, [table], version[1] if version else "")
+    unread = printed.list_unread("\n".join(_ANY_LINE.findall(_LINE.sub("", text))), ())
+    return printed.run(NAME, "iperf3", text, name, [table], version[1] if version else "", unread)
+
+
+def _split_tests(text: str, lines: list[re.Match[str]]) -> list[list[re.Match[str]]]:
+    """The lines of each test: one begins where the program starts, or where a line from 0 s on comes again."""
+    tests: list[list[re.Match[str]]] = []
+    ended, last_end_s = False, dict[str, float]()
+    begun: set[tuple[str, str]] = set()
+    for at, line in enumerate(lines):
+        between = text[lines[at - 1].end() : line.start()] if at else ""
+        from_s, to_s = parse_float(line["from"]), parse_float(line["to"])
+        side = _side(line)
+        stream = line["id"] + (line["way"] or "")
+        # After the intervals of a stream comes one line more from 0 s on: their sum.
+        is_sum = abs(last_end_s.get(stream, 0.0) - to_s) <= 0.02 * to_s and (stream, "sum") not in begun
+        again = from_s == 0 and (stream, side) in begun and not is_sum
+        is_start = _START.search(between) is not None
+        fresh = from_s == 0 and ((is_start and (ended or to_s <= 1.5)) or (ended and "[ ID]" in between))
+        if not tests or again or fresh:
+            tests.append([])
+            ended, last_end_s, begun = False, {}, set()
+        tests[-1].append(line)
+        ended = ended or bool(side)
+        if from_s == 0:
+            begun |= {(stream, "sum")} if (stream, side) in begun else {(stream, side)}
+        else:
+            last_end_s[stream] = to_s
+    return tests
+
+
+def _side(line: re.Match[str]) -> str:
+    """The end whose figures a line has, ``sender`` or ``receiver``; empty where it does not say."""
+    if "Server Report:" in line.string[max(0, line.start() - 40) : line.start()]:
+        return "receiver"  # of iperf2
+    match = re.search(r"\b(?:sender|receiver)\b", line["rest"])
+    return match[0] if match else ""
 
 
 def parse_float(text: str) -> float:
     """A number of seconds; 0 for other text."""
     found = number(text)
     return found.value if found is not None else 0.0
+
+
+def _is_of_sender(line: re.Match[str], datagrams: re.Match[str], text: str) -> bool:
+    """Whether the rate beside lost datagrams is the sender's.
+
+    iperf3 before 3.2 prints one line at the end of a test: bytes and rate of the sender, loss of the receiver. The
+    datagrams' size shows it where all or those that arrived have a common one; else the client's line below it does.
+    """
+    if _side(line):
+        return _side(line) == "sender"
+    lost, total = (int(count) for count in datagrams.group(2, 3))
+    moved = number(line["moved"], 1024.0 ** _POWERS[line["big"]])
+    if not 0 < lost < total or moved is None:
+        return False
+    fits = [
+        any(abs(moved.value / count / size - 1) <= 2 * moved.rounding + 0.001 for size in _DATAGRAM_BYTES)
+        for count in (total, total - lost)
+    ]
+    if fits[0] != fits[1]:
+        return fits[0]
+    return re.match(r"\s*\[[^\]\n]*\] Sent \d+ datagrams", text[line.end() : line.end() + 80]) is not None
+
+
+def _keep_arrived(found: dict[str, PrintedNumber], datagrams: re.Match[str]) -> dict[str, PrintedNumber]:
+    """The sender's figures with bytes and rate of what arrived."""
+    lost, total = (int(count) for count in datagrams.group(2, 3))
+    share = 1 - lost / total if total and lost < total else 0.0
+    return {
+        name: replace(figure, value=figure.value * share) if name in {"bw", "data"} else figure
+        for name, figure in found.items()
+    }
 
 
 def _rate(line: re.Match[str]) -> float:
@@ -91,7 +155,7 @@ def _point(lines: list[re.Match[str]], text: str) -> Measurement | None:
     if not whole:
         return None
     sums = [line for line in whole if "SUM" in line["id"]] or whole
-    ends = [line for line in sums if "receiver" in line["rest"]] or sums
+    ends = [line for line in sums if _side(line) == "receiver"] or sums
     line = ends[-1]
     before = text[: line.start()]
     datagrams = _DATAGRAMS.search(line["rest"])
@@ -113,9 +177,15 @@ def _point(lines: list[re.Match[str]], text: str) -> Measurement | None:
         data=number(line["moved"], 1024.0 ** _POWERS[line["big"]], "GiB"),
         time=number(str(parse_float(line["to"]) - parse_float(line["from"]))),
     )
+    is_received = _side(line) == "receiver"
+    sent = [_rate(other) for other in sums if _side(other) != "receiver"] if is_received else []
+    details = {"sent_bytes_s": sent[-1]} if sent else {}
     if datagrams is not None:
         found |= figures(loss=number(datagrams[4], 0.01), jitter=number(datagrams[1], 1e-3))
-    made = make_point(parameters, found)
+        if _is_of_sender(line, datagrams, text):
+            details["sent_bytes_s"] = _rate(line)
+            found = _keep_arrived(found, datagrams)
+    made = make_point(parameters, found, **details)
     values = [
         _rate(interval)
         for interval in lines

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from hwdyno.model.machine import Machine
-from hwdyno.model.units import printed_number
+from hwdyno.model.point_details import Note
+from hwdyno.model.units import plural, printed_number
 from hwdyno.model.words import Declaration, ExperimentResult, Latency, Measurement, Parameters, Run, UserError, Value
 
 MAX_POINTS = 10_000
 WHY = "not in the printed result"
+NOT_READ = "not_read"
+"""The code of a Run's note on lines with figures that its reader did not read."""
+_WITH_UNIT = re.compile(
+    r"[kKMGT]?i?(?:B|b|bits?|bites|[Bb]ytes)/s|[kKMG]?bps\b|\bIOPS\b|\bops/s|\((?:[num]?sec|[nuµm]s)\)"
+    r"|\d ?(?:[nuµm]?s|[num]?sec|[kKMGT]i?B)\b",
+)
+"""A unit of a result: of a rate anywhere in a line, of a time or a size behind its number."""
 
 
 def figure(text: str) -> float | None:
@@ -63,8 +73,33 @@ def counting(result: ExperimentResult, noun: str) -> ExperimentResult:
     return replace(result, declaration=Declaration(operation=noun)) if noun else result
 
 
-def run(form: str, tool: str, text: str, name: str, experiments: Sequence[ExperimentResult], version: str = "") -> Run:
-    """A Run of all tables; the same text always gives the same Run. Raises ``UserError`` if there is none."""
+def list_unread(text: str, read: Iterable[tuple[int, int]]) -> list[str]:
+    """The lines of a text with a number and a unit that no span of what was read touches."""
+    spans = sorted(read)
+    starts = [begin for begin, _ in spans]
+    found, begin = [], 0
+    for line in text.splitlines(keepends=True):
+        before = bisect_right(starts, begin + len(line) - 1) - 1
+        is_read = before >= 0 and spans[before][1] > begin
+        if not is_read and re.search(r"\d", line) and _WITH_UNIT.search(line):
+            found.append(line.strip())
+        begin += len(line)
+    return found
+
+
+def run(
+    form: str,
+    tool: str,
+    text: str,
+    name: str,
+    experiments: Sequence[ExperimentResult],
+    version: str = "",
+    unread: Sequence[str] = (),
+) -> Run:
+    """A Run of all tables; the same text always gives the same Run. Raises ``UserError`` if there is none.
+
+    ``unread`` are the tool's lines with figures that are in no table: they are counted in a note, with an example.
+    """
     found = tuple(result for result in experiments if result.points)
     if not found:
         raise UserError(f"{name} looks like {tool}'s output, but has no table of results")
@@ -81,4 +116,5 @@ def run(form: str, tool: str, text: str, name: str, experiments: Sequence[Experi
         experiments=found,
         version=version,
         imported_from=form,
+        notes=(Note(NOT_READ, f"{plural(len(unread), 'line')}, for example '{unread[0][:80]}'"),) if unread else (),
     )

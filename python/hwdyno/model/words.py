@@ -427,6 +427,8 @@ class Run:
     study: str = ""
     imported_from: str = ""
     """Format of the foreign result that this Run was made from, such as ``fio-json``."""
+    notes: tuple[Note, ...] = ()
+    """Remarks on how a foreign result was read; ``not_read`` counts lines with figures that its reader skipped."""
     job: dict[str, str] = field(default_factory=dict)
     """What started its ranks: ``launcher``, and of Slurm the job's ``id``, ``name`` and ``nodes``."""
     schema: Literal["hwdyno.run/2"] = SCHEMA

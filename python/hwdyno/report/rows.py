@@ -109,7 +109,9 @@ def point_label(experiment: ExperimentResult, point: int) -> str:
     """A point's name among those of its experiment."""
     parameters = point_parameters(experiment, experiment.points[point])
     kernel = experiment.declaration
-    short = grid_label(parameters, kernel.axes)
+    is_part = any(note.code == "pattern_not_stated" for note in experiment.points[point].notes)
+    # CrystalDiskMark's words state an order and a depth, which a part of another tool's text does not.
+    short = "" if is_part else grid_label(parameters, kernel.axes)
     if short:
         way = direction(parameters, kernel.axes) or str(parameters["rw"])
         others = [name for name in varying([p.parameters for p in experiment.points]) if name not in _GRID_NAMES]

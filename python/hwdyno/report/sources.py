@@ -268,4 +268,5 @@ def merge_sources(sources: Sequence[ResultFile], given: Ceilings | None = None) 
         command="hwdyno audit " + " ".join(source.name for source in sources),
         experiments=tuple(experiments),
         imported_from=", ".join(kinds),
+        notes=tuple(note for run in runs for note in run.notes),
     )

@@ -88,10 +88,11 @@ def datagram_loss(case: Case) -> Verdict | None:
     share = figure(point, "loss_share")
     if share < LOSS:
         return None
-    rate = case.number("rate")
+    rate, sent = case.number("rate"), figure(point, "sent_bytes_s")
+    both = f" {quantity(sent, 'bytes/s')} was sent, and {quantity(point.throughput)} arrived." if sent else ""
     return Verdict(
         "info" if not rate else "warning",
-        f"{percent(share)} of the datagrams were lost{' at this rate' if rate else ''} ({case.label})."
+        f"{percent(share)} of the datagrams were lost{' at this rate' if rate else ''} ({case.label}).{both}"
         + ("" if rate else " UDP does not slow down when packets are lost, and no rate was set."),
         {"loss_share": share, "rate_bits_s": rate},
         "Find the highest rate without loss: "

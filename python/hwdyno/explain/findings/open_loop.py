@@ -8,8 +8,10 @@ from hwdyno.analysis.curves import CAPACITY, REACHED_SHARE
 from hwdyno.analysis.curves.open_loop import OF_OPERATIONS, OpenLoop, next_rate
 from hwdyno.analysis.resources import find_rate_word
 from hwdyno.explain.findings.applies import Applies, Rule
+from hwdyno.explain.findings.bottleneck import BUSY
 from hwdyno.explain.findings.commands import format_option
-from hwdyno.explain.findings.rule import Case, Verdict, as_number, operations_per_s, percent
+from hwdyno.explain.findings.point_labels import load_words
+from hwdyno.explain.findings.rule import Case, Verdict, as_number, mean_rate, operations_per_s, percent
 from hwdyno.explain.findings.snia import PREFIX
 from hwdyno.model.units import format_count, format_ns
 from hwdyno.model.words import Axis, Measurement
@@ -22,6 +24,10 @@ MAX_ARRIVAL_ERRORS = 4.0
 """Standard errors of a count of random arrivals (1 / sqrt n each) that may be chance."""
 CLOSE = 0.1
 """A capacity whose interval is within this share is printed without it."""
+MAX_IDLE = 0.25
+"""Share of the time without an operation in flight that a client's work between two operations may take."""
+MIN_GAP_NS = 10_000
+"""A shorter time between two operations is a client's work."""
 ROOM = 0.7
 """This share of the rate that was reached is a rate with headroom."""
 
@@ -185,7 +191,47 @@ def _as_measured(
     )
 
 
+def find_idle_storage(case: Case) -> Verdict | None:
+    """Less than one operation in flight for each job: a paced load, or a rate and a latency of different runs."""
+    point, latency, effective = case.point, case.point.latency_ns, case.effective
+    rate, stated = mean_rate(point), case.number("iodepth") or case.number("numjobs")
+    if not effective or not rate or latency is None or not stated or case.read_share not in {0.0, 1.0}:
+        return None  # Half of a mix may be all that a row has.
+    offered = offered_and_reached(case)
+    idle, gap_ns = 1 - effective / case.jobs, case.jobs / rate * 1e9 - latency.mean
+    if idle <= case.tolerance(MAX_IDLE, rate, latency.mean) or gap_ns < MIN_GAP_NS:
+        return None
+    shown = f"{case.quantity(rate, 'operations/s')} x {format_ns(latency.mean)} is {effective:.2g} in flight"
+    evidence = {"effective": effective, "idle_share": idle, "gap_ns": gap_ns}
+    if offered is not None:
+        return Verdict(
+            "info",
+            f"Paced ({case.label}): {load_words(offered[0], offered[1])} was requested. {shown}. "
+            "This is the latency at that rate, not what the storage can do.",
+            evidence,
+            f"Measure its limit without a rate: {case.command(**{offered[0].name: 0})}",
+            weight=idle,
+        )
+    if (case.number("iodepth") or 1) > 1 or (case.cpu_share or 0.0) > BUSY:
+        return None  # Other rules name a depth that was not reached, and a client's CPU.
+    return Verdict(
+        "warning",
+        f"Nothing was in flight for {percent(idle)} of the time ({case.label}): {shown}. Possible causes: a rate "
+        "limit, think time, a busy client, or two figures of different runs.",
+        evidence,
+        f"Measure rate and latency in one run, without a limit: {case.command()}",
+        weight=idle,
+    )
+
+
 RULES = (
     Rule("rate_not_reached", "point", rate_not_reached, Applies(needs=("notes.rate_not_reached",))),
     Rule("users_wait", "curve", users_wait, Applies(roles=("rate",), not_named=PREFIX)),
+    Rule(
+        "underloaded",
+        "point",
+        find_idle_storage,
+        Applies(imported=True, resources=("storage",), needs=("latency",)),
+        degrades=True,
+    ),
 )
