@@ -175,7 +175,7 @@ SAFE_FILES = ("hwdyno.system.safe_files", "crate::safe_files", "crate::sys::bene
 
 OUTSIDE_SAFE_FILES = {
     (
-        "hwdyno.system.store.directory",
+        "hwdyno.system.store.run_index",
         "sqlite3.connect",
     ): "SQLite opens by name what safe_files made and verified",
     ("hwdyno.cli.main", "os.open"): "the null device, where output goes that nobody reads",
