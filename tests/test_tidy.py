@@ -181,7 +181,6 @@ OUTSIDE_SAFE_FILES = {
     ("hwdyno.cli.main", "os.open"): "the null device, where output goes that nobody reads",
     ("hwdyno.system.signals", "os.open"): "likewise, from a terminal that is gone",
     ("crate::sys::apart", "open"): "the null device, in a child whose driver may print",
-    ("hwdyno.measure.hosts.agent", "tempfile.TemporaryFile"): "a file without a name, for an agent's messages",
     ("crate::storage::scratch", "create_dir_all"): "directories of the engine's tests",
     ("crate::storage::scratch", "remove_dir_all"): "likewise",
     ("crate::fuzzing::mutation", "create_dir_all"): "inputs of the engine's tests",
