@@ -68,6 +68,7 @@ NETWORK = {
 }
 MAY_CONNECT = {
     "hwdyno.measure.hosts.ranks": "connects the ranks of one start by mpirun, Slurm or Kubernetes, by its secret",
+    "hwdyno.measure.hosts.lines": "reads lines from a rank's connection, and opens none",
     "hwdyno.measure.hosts.launch": "only names the host",
     "hwdyno.measure.concurrent_runs": "holds the name of a Run that measures, to which nobody can connect",
     "hwdyno.system.loopback": "finds the loopback address and a free port; a connected datagram socket sends nothing",

@@ -175,12 +175,11 @@ SAFE_FILES = ("hwdyno.system.safe_files", "crate::safe_files", "crate::sys::bene
 
 OUTSIDE_SAFE_FILES = {
     (
-        "hwdyno.system.store.directory",
+        "hwdyno.system.store.run_index",
         "sqlite3.connect",
     ): "SQLite opens by name what safe_files made and verified",
     ("hwdyno.system.standard_streams", "os.open"): "the null device, where output goes that nobody reads",
     ("crate::sys::apart", "open"): "the null device, in a child whose driver may print",
-    ("hwdyno.measure.hosts.agent", "tempfile.TemporaryFile"): "a file without a name, for an agent's messages",
     ("crate::storage::scratch", "create_dir_all"): "directories of the engine's tests",
     ("crate::storage::scratch", "remove_dir_all"): "likewise",
     ("crate::fuzzing::mutation", "create_dir_all"): "inputs of the engine's tests",

@@ -61,7 +61,8 @@ def test_each_reader_of_a_format_and_of_a_peers_output_is_fuzzed() -> None:
 READERS = {"parse_json", "json_at", "parse_toml", "parse_yaml", "parse_xml"}
 """The doors of ``foreign.py`` for documents of others."""
 ELSEWHERE_TRIED = {
-    "measure/hosts/agent.py": "one line of an agent's answer: tests/measure/test_agent.py sends what is no JSON",
+    "measure/hosts/messages.py": "one line of an agent or a rank: tests/measure/test_hostile_agents.py sends it",
+    "measure/kubernetes/follow.py": "what kubectl prints: tests/measure/test_kubernetes.py sends what is no JSON",
 }
 """Modules that read documents of others and are no reader of the table, each with what tries it."""
 WRITERS = {

@@ -13,6 +13,7 @@ from hwdyno.model.words import UserError
 from hwdyno.system import foreign
 
 DEPTH = foreign.DEEPEST
+VALUES = 100_000
 
 
 def made(rng: random.Random, levels: int) -> Any:
@@ -35,7 +36,7 @@ def test_document_reads_as_in_python(seed: int) -> None:
     rng = random.Random(seed)
     for _ in range(50):
         whole = json.dumps(made(rng, 6), ensure_ascii=rng.random() < 0.5).encode()
-        found = engine.document(whole, DEPTH)
+        found = engine.document(whole, DEPTH, VALUES)
         # The text has the order of keys, and tells 1 from 1.0 and True.
         assert json.dumps(found) == json.dumps(json.loads(whole)), whole
 
@@ -48,7 +49,7 @@ def test_of_damaged_bytes_it_takes_only_what_passes_python_too(seed: int) -> Non
         for _ in range(rng.randrange(1, 4)):
             at = rng.randrange(len(whole) + 1)
             whole[at : at + rng.randrange(3)] = rng.choice([b"", b"9", b"-0", b"e9", b"[", b"}", b"\xff", b'"', b"NaN"])
-        found = engine.document(bytes(whole), DEPTH)
+        found = engine.document(bytes(whole), DEPTH, VALUES)
         if found is not None:
             assert json.dumps(found) == json.dumps(foreign.parse_json(bytes(whole), "it", is_ours=True)), bytes(whole)
 
@@ -83,14 +84,21 @@ def test_of_damaged_bytes_it_takes_only_what_passes_python_too(seed: int) -> Non
     ],
 )
 def test_what_is_in_doubt_it_leaves(doubtful: str) -> None:
-    assert engine.document(doubtful.encode(), DEPTH) is None
+    assert engine.document(doubtful.encode(), DEPTH, VALUES) is None
 
 
 def test_it_reads_as_many_levels_as_python_allows() -> None:
     deep = "[" * (DEPTH - 1) + "1" + "]" * (DEPTH - 1)
-    assert engine.document(deep.encode(), DEPTH) == json.loads(deep) == foreign.parse_json(deep, "it", is_ours=True)
+    found = engine.document(deep.encode(), DEPTH, VALUES)
+    assert found == json.loads(deep) == foreign.parse_json(deep, "it", is_ours=True)
     with pytest.raises(UserError, match="nested deeper"):
         foreign.parse_json('{"a":' * DEPTH + "1" + "}" * DEPTH, "it", is_ours=True)
+
+
+@pytest.mark.parametrize("many", ["[0,1,2,3]", '{"a":0,"b":1,"c":2,"d":3}', "[[[[0]]]]", "[[],[],[],{}]"])
+def test_it_reads_as_many_values_as_it_is_allowed(many: str) -> None:
+    assert engine.document(many.encode(), DEPTH, 5) == json.loads(many)
+    assert engine.document(many.encode(), DEPTH, 4) is None
 
 
 def test_a_local_reading_has_packed_histograms_that_add_up() -> None:

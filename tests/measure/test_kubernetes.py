@@ -360,3 +360,19 @@ def test_a_cluster_that_is_not_there_is_one_line(
     lines = [line for line in error.splitlines() if line.startswith("hwdyno:")]
     assert lines == ["hwdyno: kubectl create: Unable to connect to the server: refused"]
     assert "may be left in the cluster" in error and "hwdyno kubernetes clean --name hwdyno" in error
+
+
+@pytest.mark.parametrize(
+    ("printed", "why"), [(r"\377\376", "is not JSON"), ("{", "is not JSON"), ("%0100000d", "is not JSON|out of range")]
+)
+def test_what_kubectl_prints_besides_json_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, printed: str, why: str
+) -> None:
+    fake = tmp_path / "kubectl"
+    fake.write_text(f"#!/bin/sh\nprintf '{printed}' 7\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("HWDYNO_KUBECTL", str(fake))
+    cluster = follow.Cluster(None)
+    with pytest.raises(UserError, match=f"what kubectl printed (?:{why}|has a number {why})"):
+        cluster.get("job", "x")
+    assert follow.runs_in(cluster.log("pod")) == []

@@ -20,9 +20,9 @@ from typing import Any
 import pytest
 from here import missing, shortly
 from hwdyno.measure.hosts import ranks
-from hwdyno.measure.hosts.agent import unpack_reading
 from hwdyno.measure.hosts.launch import ByAddress, ByMpi, Meeting, find_launch
 from hwdyno.measure.hosts.merging import merge_readings
+from hwdyno.measure.hosts.speaker import unpack_reading
 from hwdyno.measure.measurement import make_measurement
 from hwdyno.model.histogram import Histogram
 from hwdyno.model.histogram_arrays import sum_histograms, summarize_histograms

@@ -43,6 +43,7 @@ class SimulatedMember(SimulatedHost):
         self._hanging = False
         self._reading: dict[str, Any] = {}
 
+    display_name = "simulated"
     boot = ""
     processors: frozenset[int] = frozenset()
     server: tuple[str, int] | None = None

@@ -30,6 +30,7 @@ from hwdyno.system.store import (
 )
 from hwdyno.system.store.former_names import rename_keys
 from hwdyno.system.store.history import figures_from, figures_text, list_figures
+from hwdyno.system.store.run_index import checksum
 
 ROOT = Path(__file__).parents[2]
 
@@ -243,8 +244,9 @@ def test_the_index_is_used_and_not_trusted_over_a_changed_document(tmp_path: Pat
     store = Store(tmp_path)
     path = store.save(made.run())
     with sqlite3.connect(store.index) as index:
-        (text,) = index.execute("SELECT entry FROM runs").fetchone()
-        index.execute("UPDATE runs SET entry = ?", (text.replace("bench-1", "cached"),))
+        (name, size, time_ns, text) = index.execute("SELECT path, size, time_ns, entry FROM runs").fetchone()
+        text = text.replace("bench-1", "cached")
+        index.execute("UPDATE runs SET entry = ?, entry_sum = ?", (text, checksum(name, size, time_ns, text)))
     assert store.history()[0].machine.startswith("cached")
     os.utime(path)
     assert store.history()[0].machine.startswith("bench-1")
@@ -282,7 +284,7 @@ def test_rebuild_removes_superseded_journals(tmp_path: Path) -> None:
     writer.close()
     store.save(run)
     assert len(store.history()) == 1
-    assert store.rebuild() == 1
+    assert store.rebuild()[0] == 1
     assert not list(store.runs.glob("*.journal"))
 
 

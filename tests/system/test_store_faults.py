@@ -178,7 +178,7 @@ def test_three_processes_at_once_lose_nothing(tmp_path: Path) -> None:
     store = Store(tmp_path)
     assert len(store.history()) == 45
     assert {path.suffix for path in store.runs.iterdir()} == {".json"}
-    assert store.rebuild() == 45
+    assert store.rebuild() == (45, True)
     with sqlite3.connect(store.index) as index:
         assert index.execute("SELECT count(*) FROM runs").fetchone() == (45,)
         assert index.execute("PRAGMA integrity_check").fetchone() == ("ok",)

@@ -1,5 +1,7 @@
 //! JSON as Python's values, checked as it is read.
 
+use std::cell::Cell;
+
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use pyo3::IntoPyObjectExt;
@@ -10,13 +12,15 @@ const LONG: f64 = 9_223_372_036_854_775_808.0;
 
 /// A value at some depth.
 #[derive(Clone, Copy)]
-struct Seed<'py> {
+struct Seed<'a, 'py> {
     py: Python<'py>,
     /// Levels that may follow, this one included.
     levels: u32,
+    /// Values that may follow in the whole document.
+    left: &'a Cell<u32>,
 }
 
-impl<'py> Seed<'py> {
+impl<'py> Seed<'_, 'py> {
     fn inner<E: Error>(self) -> Result<Self, E> {
         match self.levels {
             0 | 1 => Err(E::custom("nested too deep")),
@@ -29,15 +33,16 @@ impl<'py> Seed<'py> {
     }
 }
 
-impl<'de, 'py> DeserializeSeed<'de> for Seed<'py> {
+impl<'de, 'py> DeserializeSeed<'de> for Seed<'_, 'py> {
     type Value = Bound<'py, PyAny>;
 
     fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        self.left.set(self.left.get().checked_sub(1).ok_or_else(|| D::Error::custom("too many values"))?);
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de, 'py> Visitor<'de> for Seed<'py> {
+impl<'de, 'py> Visitor<'de> for Seed<'_, 'py> {
     type Value = Bound<'py, PyAny>;
 
     fn expecting(&self, formatter: &mut std::fmt::Formatter) -> std::fmt::Result {
@@ -89,12 +94,12 @@ impl<'de, 'py> Visitor<'de> for Seed<'py> {
     }
 }
 
-/// The document in `text` as Python's `json` reads it. None where it is none, has more than this many levels, or a number that is
-/// not within 2^63: that is for another to read.
+/// The document in `text` as Python's `json` reads it. None where it is none, has more than this many levels or values, or a
+/// number that is not within 2^63: that is for another to read.
 #[pyfunction]
-pub fn document<'py>(py: Python<'py>, text: &[u8], levels: u32) -> Option<Bound<'py, PyAny>> {
+pub fn document<'py>(py: Python<'py>, text: &[u8], levels: u32, values: u32) -> Option<Bound<'py, PyAny>> {
     let mut reader = serde_json::Deserializer::from_slice(text);
-    let found = Seed { py, levels }.deserialize(&mut reader).ok()?;
+    let found = Seed { py, levels, left: &Cell::new(values) }.deserialize(&mut reader).ok()?;
     reader.end().ok()?;
     Some(found)
 }

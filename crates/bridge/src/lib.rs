@@ -245,7 +245,7 @@ fn processor() -> usize {
 /// Serves the process's standard input as one host of a site until its end; see the engine's `agent`.
 #[pyfunction]
 fn serve(py: Python<'_>) {
-    py.detach(|| hwdyno_engine::agent::serve(std::io::stdin().lock(), std::io::stdout()));
+    py.detach(hwdyno_engine::agent::serve_process);
 }
 
 #[pymodule]

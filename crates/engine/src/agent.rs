@@ -7,13 +7,15 @@
 //! answer. No input can cause worse than an error document; at the end of the input a run is stopped and scratch
 //! directories are removed.
 
+mod channel;
 pub(crate) mod counters;
 pub mod measure;
 mod minder;
 mod program;
+mod requests;
 pub(crate) mod scratch;
 
-use std::io::{self, BufRead, Write};
+use std::io::{self, Write};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,9 +29,10 @@ use serde_json::{json, Map, Value};
 use crate::timing::clock::now_ns;
 use crate::timing::start;
 use crate::{Error, Stop};
+use channel::Input;
 pub use minder::{mind, VERB as MIND};
 
-/// Raised when a request or an answer changes its meaning.
+/// Raised when a request or an answer changes its meaning or gets a field.
 pub const PROTOCOL: u32 = 4;
 /// Longest request; longer ones are read to their end and refused.
 pub const LONGEST_LINE: usize = 1 << 20;
@@ -38,8 +41,14 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 type Output = Arc<Mutex<Box<dyn Write + Send>>>;
 
+/// Serves the standard input of this process until its end, or until its coordinator is stuck.
+pub fn serve_process() {
+    let (requests, answers) = channel::channel(io::stdin(), io::stdout());
+    serve(requests, answers);
+}
+
 /// Serves `input` until its end; `output` gets a greeting first.
-pub fn serve(mut input: impl BufRead, output: impl Write + Send + 'static) {
+pub fn serve(mut input: impl Input, output: impl Write + Send + 'static) {
     let mut agent =
         Agent { output: Arc::new(Mutex::new(Box::new(output))), run: None, scratch: scratch::All::default() };
     agent.send(&json!({"agent": "hwdyno-engine", "protocol": PROTOCOL, "version": env!("CARGO_PKG_VERSION")}));
@@ -62,7 +71,7 @@ enum Line {
 }
 
 /// The next line that is not empty.
-fn read_line(input: &mut impl BufRead) -> Line {
+fn read_line(input: &mut impl Input) -> Line {
     let (mut line, mut too_long) = (Vec::new(), false);
     loop {
         let piece = match input.fill_buf() {
@@ -81,6 +90,7 @@ fn read_line(input: &mut impl BufRead) -> Line {
             line.extend_from_slice(&piece[..taken]);
         }
         input.consume(taken + usize::from(end.is_some()));
+        input.in_line(end.is_none());
         if end.is_some() {
             if too_long {
                 return Line::TooLong;
@@ -135,7 +145,10 @@ impl Agent {
             Ok(_) => return self.refuse(&Value::Null, &Error::usage("a request is a JSON object")),
             Err(error) => return self.refuse(&Value::Null, &Error::usage(format!("a request is not JSON: {error}"))),
         };
-        let id = request.get("id").cloned().unwrap_or(Value::Null);
+        let id = requests::id(&request);
+        if let Err(error) = requests::check(&request) {
+            return self.refuse(&id, &error);
+        }
         let answer = match request.get("do").and_then(Value::as_str).unwrap_or("") {
             "run" => self.run_kernel(&id, &request).map(|()| None),
             "program" => self.run_program(&id, &request).map(|()| None),
@@ -145,7 +158,7 @@ impl Agent {
             "snapshot" => Ok(Some(counters::read(Path::new("/")))),
             "clock" => Ok(Some(json!({"ns": now_ns()}))),
             // No answer: whoever reads it would take the processor from the threads that wait for this moment.
-            "start" => whole(&request, "at_ns").map(|at_ns| {
+            "start" => requests::whole(&request, "at_ns").map(|at_ns| {
                 start::release(at_ns);
                 None
             }),
@@ -154,10 +167,7 @@ impl Agent {
                 Ok(Some(json!({})))
             }
             "files" => self.files(&request).map(Some),
-            verb => Err(Error::usage(format!(
-                "unknown verb '{verb}'; known: survey, kernels, run, program, find, start, stop, snapshot, clock, \
-                 files"
-            ))),
+            verb => Err(Error::usage(format!("unknown verb '{verb}'"))),
         };
         match answer {
             Ok(Some(answer)) => self.send(&Answer { id: &id, answer }),
@@ -202,7 +212,7 @@ impl Agent {
         if request.get("hold").and_then(Value::as_bool) == Some(true) {
             start::arm(move || send(&ready_output, &json!({"id": ready_id, "ready": true})));
         } else if request.contains_key("start_at_ns") {
-            start::arm_at(whole(request, "start_at_ns")?);
+            start::arm_at(requests::whole(request, "start_at_ns")?);
         }
         let (stop, done) = (Stop::new(), Arc::new(AtomicBool::new(false)));
         let (id, output) = (id.clone(), Arc::clone(&self.output));
@@ -281,9 +291,4 @@ fn refusal(id: &Value, error: &Error) -> Value {
 
 fn read_path(request: &Map<String, Value>) -> Option<PathBuf> {
     request.get("path").and_then(Value::as_str).map(PathBuf::from)
-}
-
-fn whole(request: &Map<String, Value>, name: &str) -> Result<u64, Error> {
-    let value = request.get(name).and_then(Value::as_u64);
-    value.ok_or_else(|| Error::usage(format!("{name} must be a whole number of ns")))
 }

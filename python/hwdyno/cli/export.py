@@ -79,4 +79,7 @@ def _all(where: str | None) -> list[str]:
     from hwdyno.system.store import open_store
 
     entries = open_store(where).history()
+    for entry in entries:
+        if entry.error:
+            sys.stderr.write(f"hwdyno: {entry.error}\n")
     return [entry.path for entry in reversed(entries) if entry.verdict not in {"running", "unreadable"}]

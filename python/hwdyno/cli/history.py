@@ -60,8 +60,9 @@ def run(args: argparse.Namespace) -> int:
         sys.stderr.write(f"{plural(len(sent), 'run')} sent to {store.place}{': ' if sent else ''}{', '.join(sent)}\n")
         return 0
     if args.rebuild:
-        count = store.rebuild()
-        sys.stderr.write(f"the index was rebuilt from {plural(count, 'document')}\n")
+        count, has_index = store.rebuild()
+        if has_index:
+            sys.stderr.write(f"the index was rebuilt from {plural(count, 'document')}\n")
     if args.trends:
         return _trends(args, store)
     entries = store.history()
@@ -73,8 +74,6 @@ def run(args: argparse.Namespace) -> int:
         sys.stderr.write(f"no runs are stored in {store.place}; `hwdyno run` makes the first\n")
     else:
         sys.stdout.write(table(printable(entries)))
-    if store.foreign_index:
-        sys.stderr.write(f"hwdyno: {store.foreign_index}\n")
     for entry in entries:
         if entry.error:
             sys.stderr.write(f"hwdyno: {entry.error}\n")

@@ -12,7 +12,7 @@ fn main() -> ExitCode {
         ["survey", path] => Ok(hwdyno_engine::survey(Path::new("/"), Some(Path::new(path)))),
         ["kernels"] => serde_json::to_value(hwdyno_engine::kernels()).map_err(|e| e.to_string()),
         ["serve"] => {
-            hwdyno_engine::agent::serve(std::io::stdin().lock(), std::io::stdout());
+            hwdyno_engine::agent::serve_process();
             return ExitCode::SUCCESS;
         }
         ["measure", plan] => return measure(Path::new(plan)),

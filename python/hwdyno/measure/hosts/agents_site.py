@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import shlex
 from functools import cache
 
@@ -29,7 +30,8 @@ def of_commands(text: str) -> Site:
         site = SeveralHosts(members)
     except HostLostError as error:
         for member in members:
-            member.close()
+            with contextlib.suppress(OSError):
+                member.abandon()
         raise UserError(f"HWDYNO_AGENTS: {error}") from None
     atexit.register(site.close)
     return site

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import select
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -23,6 +24,8 @@ class HostPart:
     member: Member
     offset_ns: int = 0
     """Its clock minus ours."""
+    began_ns: int = 0
+    """When its part was requested, by our clock."""
     ready: bool = False
     event: Done | Ended | Refused | None = None
     failure: str = ""
@@ -92,3 +95,8 @@ def started_ns(part: HostPart) -> int:
     """When a host started, by our clock."""
     assert isinstance(part.event, Done)
     return part.event.started_ns - part.offset_ns
+
+
+def is_start_possible(part: HostPart, slack_ns: int) -> bool:
+    """Whether a host started after its part was requested and before now, as far as its clock is known."""
+    return part.began_ns - slack_ns <= started_ns(part) <= time.monotonic_ns() + slack_ns

@@ -60,6 +60,11 @@ class Member(Host, Programs, Protocol):
     """
 
     @property
+    def display_name(self) -> str:
+        """What messages call it before its host is known."""
+        ...
+
+    @property
     def boot(self) -> str:
         """What names the start of the kernel that it runs under; empty where that is not known."""
         ...

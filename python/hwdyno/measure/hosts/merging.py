@@ -9,6 +9,8 @@ from hwdyno.analysis import estimates
 from hwdyno.model.units import is_number
 
 Reading = Mapping[str, Any]
+MAX_ROWS = 1_000_000
+"""Intervals before a host started, of which no samples are merged where there are more."""
 
 
 def merge_readings(
@@ -55,13 +57,14 @@ def _samples(readings: Mapping[str, Reading], offsets: Mapping[str, float]) -> d
     """Every host's rows of counts, each moved to its place after the first start."""
     intervals = [float(reading.get("samples", {}).get("interval_s") or 0.0) for reading in readings.values()]
     interval_s = min(intervals, default=0.0)
-    if interval_s <= 0 or max(intervals) > interval_s:
+    before = {name: offset / interval_s for name, offset in offsets.items()} if interval_s > 0 else {}
+    if not before or max(intervals) > interval_s or max(before.values()) > MAX_ROWS:
         return {"interval_s": 0.0, "operations": [], "bytes": []}
     rows: dict[str, list[list[int]]] = {"operations": [], "bytes": []}
     for name, reading in readings.items():
-        before = [0] * round(offsets[name] / interval_s)
+        idle = [0] * round(before[name])
         for counted, found in rows.items():
-            found += [[*before, *row] for row in reading["samples"].get(counted) or ()]
+            found += [[*idle, *row] for row in reading["samples"].get(counted) or ()]
     return {"interval_s": interval_s, **rows}
 
 

@@ -25,12 +25,14 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno import __version__
-from hwdyno.measure.hosts import rank_process, rank_server
-from hwdyno.measure.hosts.agent import PROTOCOL, Speaker
+from hwdyno.measure.hosts import lines, messages, rank_process, rank_server
 from hwdyno.measure.hosts.host import HostLostError
 from hwdyno.measure.hosts.launch import Launch, Meeting, boot_id, describe_job, host_name
+from hwdyno.measure.hosts.lines import EndOfLinesError
+from hwdyno.measure.hosts.messages import MessageError
 from hwdyno.measure.hosts.reference_tools import Program
 from hwdyno.measure.hosts.several_hosts import SeveralHosts, Timeouts
+from hwdyno.measure.hosts.speaker import PROTOCOL, Speaker
 from hwdyno.model.machine import Machine
 from hwdyno.model.words import UserError
 from hwdyno.system import loopback, signals
@@ -45,7 +47,10 @@ STOP_S = 5.0
 TIMEOUT_S = 2.5
 """Limit for an answer that needs no work; with ``TIMEOUTS``, a rank that hangs is named within 3 s."""
 TIMEOUTS = Timeouts(silent_s=2.0, pulse_s=0.5)
-LONGEST_LINE = 1 << 20
+MAX_STRANGERS = 64
+"""Connections beside those of ranks that may introduce themselves at once."""
+KEEPALIVE = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 30_000))
+"""Options by which a connection ends half a minute after the other end's last sign of life (tcp(7))."""
 
 
 class Rank(Speaker):
@@ -126,6 +131,9 @@ class _Admission:
     def __init__(self, listener: socket.socket, size: int, secret: bytes) -> None:
         self._listener, self._size, self._secret = listener, size, secret
         self._changed = threading.Condition()
+        self._room = threading.Semaphore(size + MAX_STRANGERS)
+        self._last_stranger = ""
+        """Who was sent away last, and why."""
         self.arrivals: dict[int, _Arrival] = {}
         self.refused = ""
         """Why a rank cannot take part; empty while each can."""
@@ -142,45 +150,60 @@ class _Admission:
             raise UserError(self.refused)
         absent = [number for number in range(self._size) if number not in self.arrivals]
         if absent:
+            stranger = f"; {self._last_stranger}" if self._last_stranger else ""
             raise UserError(
                 f"{_ranks(absent)} of {self._size} did not connect within {timeout_s:g} s; check that each host "
-                "reaches rank 0 and has hwdyno"
+                f"reaches rank 0 and has hwdyno{stranger}"
             )
         return [self.arrivals[number] for number in range(self._size)]
+
+    def close(self) -> None:
+        """End every connection, and with it the rank's agent."""
+        for arrival in self.arrivals.values():
+            arrival.connection.close()
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):  # Closed: all are there.
             while True:
-                connection, _ = self._listener.accept()
-                threading.Thread(target=self._meet, args=(connection,), daemon=True).start()
+                connection, address = self._listener.accept()
+                self._room.acquire()
+                threading.Thread(target=self._meet, args=(connection, address[0]), daemon=True).start()
 
-    def _meet(self, connection: socket.socket) -> None:
+    def _meet(self, connection: socket.socket, address: str) -> None:
         try:
-            connection.settimeout(GREET_S)
-            nonce = secrets.token_hex(16)
-            _send(connection, {"hwdyno": "ranks", "nonce": nonce})
-            found = _receive_line(connection)
-            number = found["rank"]
-            if not hmac.compare_digest(str(found["proof"]), _proof(self._secret, f"rank {number} {nonce}")):
-                raise ValueError
-            arrival = _Arrival(
-                int(number), str(found["name"]), str(found["boot"]), tuple(map(int, found["processors"])),
-                str(found["nonce"]), connection, _parse_server(found.get("server")),
-            )  # fmt: skip
-        except (OSError, ValueError, KeyError, TypeError):
+            found = self._introduce(connection)
+        except (OSError, MessageError, EndOfLinesError) as error:
+            self._last_stranger = f"{address} was sent away: {_one_line(error)}"
             connection.close()
             return
+        finally:
+            self._room.release()
+        number = found["rank"]
+        arrival = _Arrival(
+            number, found["name"], found["boot"], tuple(found["processors"]), found["nonce"], connection,
+            None if found["server"] is None else (found["server"][0], found["server"][1]),
+        )  # fmt: skip
         with self._changed:
-            if found.get("version") != [__version__, PROTOCOL]:
+            if found["version"] != [__version__, PROTOCOL]:
                 self.refused = (
-                    f"rank {number} on {arrival.name} has hwdyno {found.get('version')} and rank 0 "
+                    f"rank {number} on {arrival.name} has hwdyno {found['version']} and rank 0 "
                     f"{[__version__, PROTOCOL]} (version, protocol); install the same version on both"
                 )
-            elif not 0 <= arrival.number < self._size or arrival.number in self.arrivals:
+            elif number >= self._size or number in self.arrivals:
                 self.refused = f"rank {number} came twice or is not one of {self._size}; start all with one launcher"
             else:
-                self.arrivals[arrival.number] = arrival
+                self.arrivals[number] = arrival
             self._changed.notify_all()
+
+    def _introduce(self, connection: socket.socket) -> dict[str, Any]:
+        """What a rank says that knows the secret; raises ``MessageError``, ``EndOfLinesError`` and ``OSError``."""
+        connection.settimeout(GREET_S)
+        nonce = secrets.token_hex(16)
+        _send(connection, {"hwdyno": "ranks", "nonce": nonce})
+        found = _receive(connection, messages.RANKS_HELLO, GREET_S)
+        if not hmac.compare_digest(found["proof"].encode(), _proof(self._secret, f"rank {found['rank']} {nonce}")):
+            raise MessageError("it does not know the secret of this start")
+        return found
 
 
 _SITE: list[SeveralHosts] = []
@@ -214,7 +237,11 @@ def join_ranks(launch: Launch, timeout_s: float = JOIN_S, *, serves: bool = Fals
         site = SeveralHosts(ranks, TIMEOUTS, lambda why: sys.stderr.write(f"hwdyno: {why}\n"))
         site.job = describe_job()
         return site
+    except UserError:
+        admission.close()
+        raise
     except (HostLostError, OSError) as error:
+        admission.close()
         raise UserError(f"a rank was lost at the start: {error}; start again") from None
     finally:
         listener.close()
@@ -263,7 +290,11 @@ class _RankAgent:
         except UserError as error:
             self._error = error
             return
-        except (OSError, ValueError, KeyError, TypeError):
+        except MessageError as error:
+            at = f"{self._meeting.address}:{self._meeting.port}"
+            self._error = UserError(f"rank 0 at {at} sent what a rank 0 does not: {_one_line(error)}")
+            return
+        except (OSError, EndOfLinesError):
             return  # Rank 0 has ended, and says why.
         life, kept = os.pipe()
         server = self._start_server(life)
@@ -292,13 +323,13 @@ class _RankAgent:
         """The connection, and the processors that this rank is to use."""
         meeting, launch = self._meeting, self._launch
         connection = _dial(meeting, JOIN_S)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.settimeout(GREET_S)
+        _set_up(connection)
         nonce = secrets.token_hex(16)
         if self._serves:
             here = connection.getsockname()[0]
             self._listens = here, loopback.free_port(here)
-        greeting = _receive_line(connection)
+        greeting = _receive(connection, messages.RANKS_GREETING, GREET_S)
+        connection.settimeout(GREET_S)
         _send(connection, {
             "rank": launch.rank,
             "name": host_name(),
@@ -307,14 +338,14 @@ class _RankAgent:
             "version": [__version__, PROTOCOL],
             "nonce": nonce,
             "server": self._listens,
-            "proof": _proof(meeting.secret, f"rank {launch.rank} {greeting['nonce']}"),
+            "proof": _proof(meeting.secret, f"rank {launch.rank} {greeting['nonce']}").decode(),
         })  # fmt: skip
-        connection.settimeout(JOIN_S + GREET_S)
-        welcome = _receive_line(connection)
-        if not hmac.compare_digest(str(welcome["proof"]), _proof(meeting.secret, f"site {nonce}")):
+        welcome = _receive(connection, messages.RANKS_WELCOME, JOIN_S + GREET_S)
+        if not hmac.compare_digest(welcome["proof"].encode(), _proof(meeting.secret, f"site {nonce}")):
             raise UserError(f"{meeting.address}:{meeting.port} is not this start's rank 0; use another port")
         connection.settimeout(None)
-        return connection, [int(processor) for processor in welcome["processors"]]
+        processors: list[int] = welcome["processors"]
+        return connection, processors
 
 
 def _dial(meeting: Meeting, timeout_s: float) -> socket.socket:
@@ -333,8 +364,12 @@ def _dial(meeting: Meeting, timeout_s: float) -> socket.socket:
 
 def _welcome_rank(arrival: _Arrival, processors: tuple[int, ...], secret: bytes) -> Rank:
     """Give a rank its processors; its agent sends next."""
-    arrival.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    _send(arrival.connection, {"proof": _proof(secret, f"site {arrival.nonce}"), "processors": processors})
+    _set_up(arrival.connection)
+    proof = _proof(secret, f"site {arrival.nonce}").decode()
+    try:
+        _send(arrival.connection, {"proof": proof, "processors": processors})
+    except OSError as error:
+        raise HostLostError(f"{arrival.name} rank {arrival.number} reads no welcome: {_one_line(error)}") from None
     return Rank(arrival, processors)
 
 
@@ -359,10 +394,6 @@ def _block(processors: tuple[int, ...], place: int, many: int) -> tuple[int, ...
     return processors[place * len(processors) // many : (place + 1) * len(processors) // many]
 
 
-def _parse_server(found: Any) -> tuple[str, int] | None:
-    return None if found is None else (str(found[0]), int(found[1]))
-
-
 def _ranks(numbers: list[int]) -> str:
     """Some ranks in words; of many, the first ones."""
     shown = ", ".join(map(str, numbers[:8])) + (" …" if len(numbers) > 8 else "")
@@ -379,23 +410,29 @@ def _outward_address() -> str:
     return loopback.address()
 
 
-def _proof(secret: bytes, text: str) -> str:
-    return hmac.new(secret, text.encode(), hashlib.sha256).hexdigest()
+def _set_up(connection: socket.socket) -> None:
+    """Have a connection wait for no acknowledgement, and end where the other end's network is gone."""
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in KEEPALIVE:
+        with contextlib.suppress(OSError, AttributeError):  # Another system's, or an old kernel's.
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def _proof(secret: bytes, text: str) -> bytes:
+    return hmac.new(secret, text.encode(), hashlib.sha256).hexdigest().encode()
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split()) or "it closed the connection"
 
 
 def _send(connection: socket.socket, document: Mapping[str, Any]) -> None:
     connection.sendall(json.dumps(document).encode() + b"\n")
 
 
-def _receive_line(connection: socket.socket) -> dict[str, Any]:
-    """The next line as a JSON object, and no byte of what follows it; raises ``ValueError`` and ``OSError``."""
-    line = bytearray()
-    while not line.endswith(b"\n"):
-        piece = connection.recv(1)
-        if not piece or len(line) > LONGEST_LINE:
-            raise ValueError
-        line += piece
-    found = json.loads(line)
-    if not isinstance(found, dict):
-        raise ValueError
+def _receive(connection: socket.socket, form: messages.Form, timeout_s: float) -> dict[str, Any]:
+    """The next line as a table of this form; raises ``MessageError``, ``EndOfLinesError`` and ``OSError``."""
+    found = messages.parse_message(lines.receive_line(connection, messages.MAX_HELLO, timeout_s), messages.HELLO_LEVELS)
+    form(found, "its message")
     return found

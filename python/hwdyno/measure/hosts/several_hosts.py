@@ -19,7 +19,16 @@ from typing import Any
 from hwdyno.measure.hosts.clock_offset import clock_offset_ns
 from hwdyno.measure.hosts.host import HostLostError
 from hwdyno.measure.hosts.host_parameters import HostParameters
-from hwdyno.measure.hosts.host_part import POLL_S, HostPart, await_event, ends_last, is_here, last_here, started_ns
+from hwdyno.measure.hosts.host_part import (
+    POLL_S,
+    HostPart,
+    await_event,
+    ends_last,
+    is_here,
+    is_start_possible,
+    last_here,
+    started_ns,
+)
 from hwdyno.measure.hosts.measured_site import Site
 from hwdyno.measure.hosts.member import Done, Ended, Member, Refused, ScratchFile
 from hwdyno.measure.hosts.merging import merge_readings
@@ -38,6 +47,8 @@ MESSAGE_NS = 50_000
 """Time to send one host the moment of the start."""
 NEAR_LEAD_NS = 150_000
 """That delay where all hosts are processes of this machine, which a message reaches sooner."""
+CLOCK_SLACK_NS = 60 * 10**9
+"""How far outside of a reading a host's start may be by our clock, with the error of its offset."""
 _WORST: dict[str, Callable[[Sequence[float]], float]] = {
     "load_1m": max,
     "memory_available_bytes": min,
@@ -193,6 +204,7 @@ class SeveralHosts(Site):
         for name, part in parts.items():
             with self._losing(name, part):
                 part.offset_ns = 0 if is_here(part.member) else clock_offset_ns(part.member)
+                part.began_ns = time.monotonic_ns()
                 begin(name, part.member)
         self._interrupted = False
         while True:
@@ -272,7 +284,11 @@ class SeveralHosts(Site):
 
         Where fewer hosts are left than were ``wanted``, the lost ones are named in it.
         """
-        done = {name: part for name, part in parts.items() if isinstance(part.event, Done)}
+        for name, part in parts.items():
+            if isinstance(part.event, Done) and not is_start_possible(part, CLOCK_SLACK_NS):
+                with self._losing(name, part):
+                    raise HostLostError("it sent a start that is not in this reading, by its clock")
+        done = {name: part for name, part in parts.items() if isinstance(part.event, Done) and not part.failure}
         if not done:
             refused = [part.event.error for part in parts.values() if isinstance(part.event, Refused)]
             if refused:
@@ -366,7 +382,7 @@ class SeveralHosts(Site):
         scratch, self._scratch = self._scratch, {}
         for name, file in scratch.items():
             if name in self._members:
-                with self._losing(name), contextlib.suppress(ValueError):
+                with self._losing(name):
                     self._members[name].release(file)
 
     def close(self) -> None:
@@ -406,7 +422,10 @@ def _names(members: Sequence[Member]) -> list[str]:
     seen: Counter[str] = Counter()
     names = []
     for member in members:
-        name = member.survey().hostname or "host"
+        try:
+            name = member.survey().hostname or "host"
+        except HostLostError as error:
+            raise HostLostError(f"{member.display_name}: {error}") from None
         seen[name] += 1
         names.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
     return names

@@ -10,15 +10,18 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from hwdyno.measure.kubernetes.volumes import INSTANCE, Document
 from hwdyno.model.words import Run, UserError
-from hwdyno.system import signals
+from hwdyno.system import foreign, signals
 from hwdyno.system.store import StoreError, from_json
 
 KUBECTL = "HWDYNO_KUBECTL"
 POLL_S = 1.0
 CALL_S = 60.0
+MAX_LOG_BYTES = 256 << 20
+"""What is read of one pod's log: hundreds of times the largest Run."""
 STUCK_S = 120.0
 """Limit for an image or a volume that does not come: a registry may answer late."""
 LOST_CALLS = 5
@@ -62,23 +65,24 @@ class Cluster:
 
     def get(self, kind: str, name: str) -> Document:
         """One object."""
-        found = json.loads(self._call("get", kind, name, "--output", "json"))
+        found = _parse(self._call("get", kind, name, "--output", "json"))
         return found if isinstance(found, dict) else {}
 
     def of_measurement(self, kind: str, name: str) -> list[Document]:
         """The objects of a kind that belong to the measurement of this name."""
-        found = json.loads(self._call("get", kind, "--selector", f"{INSTANCE}={name}", "--output", "json"))
+        found = _parse(self._call("get", kind, "--selector", f"{INSTANCE}={name}", "--output", "json"))
         items = found.get("items") if isinstance(found, dict) else None
         return [document for document in items or () if isinstance(document, dict)]
 
     def log(self, pod: str) -> str:
         """What a pod has printed."""
-        return self._call("logs", pod, "--container", "hwdyno")
+        return self._call("logs", pod, "--container", "hwdyno", "--limit-bytes", str(MAX_LOG_BYTES))
 
     def _call(self, *words: str, text: str = "") -> str:
         try:
             done = subprocess.run(
-                [*self._command, *words], input=text, text=True, capture_output=True, timeout=CALL_S, check=False,
+                [*self._command, *words], input=text, capture_output=True, timeout=CALL_S, check=False,
+                encoding="utf-8", errors="replace",  # A pod prints what it likes.
                 start_new_session=True,  # Ctrl-C is for this process, which then removes what it made.
             )  # fmt: skip
         except subprocess.TimeoutExpired:
@@ -93,6 +97,10 @@ class Cluster:
             why = done.stderr.strip().splitlines() or ["no message"]
             raise UserError(f"kubectl {words[0]}: {why[-1]}")
         return done.stdout
+
+
+def _parse(printed: str) -> Any:
+    return foreign.parse_json(printed, "what kubectl printed", is_ours=True)
 
 
 _DELETE = ("delete", "--filename", "-", "--ignore-not-found", "--wait=false", "--cascade=background")

@@ -1,4 +1,4 @@
-"""Writes files atomically, and explains a failure in one line."""
+"""Writes files atomically, opens regular ones, and explains a failure in one line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import contextlib
 import errno
 import os
 import secrets
+import stat
 from pathlib import Path
+from typing import BinaryIO
 
 from hwdyno.model.words import UserError
 from hwdyno.system.safe_files import NO_INODES, Folder, file_identity, why_refused, write_all
@@ -32,6 +34,15 @@ def write_once(path: Path, text: str) -> None:
         finally:
             with contextlib.suppress(OSError):
                 folder.remove(temporary, identity)
+
+
+def open_file(path: Path) -> BinaryIO:
+    """Open a regular file for reading; raises ``OSError`` at once for a pipe, which would wait for a writer."""
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "it is no regular file")
+    return file
 
 
 def temporary_name(path: Path) -> str:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import sqlite3
-import stat
 from collections.abc import Collection
 from pathlib import Path
 
 from hwdyno.model.words import Run
-from hwdyno.system import output_files, safe_files
-from hwdyno.system.store.atomic_files import StoreError, cause, write_once
+from hwdyno.system import safe_files
+from hwdyno.system.store.atomic_files import StoreError, cause, open_file, write_once
 from hwdyno.system.store.document import from_json, to_json
 from hwdyno.system.store.history import (
     HistoryEntry,
@@ -25,19 +23,10 @@ from hwdyno.system.store.history import (
     unreadable,
 )
 from hwdyno.system.store.journal import Writer, from_journal, is_being_written, left_journal
+from hwdyno.system.store.run_index import IndexRow, RunIndex, report_once
 
-INDEX_VERSION = 2
-# What marks a database as this index (SQLite's PRAGMA application_id): "hwdy".
-APPLICATION_ID = 0x68776479
-# The same of an index of the first version, which may have none: its only table.
-_TABLE = "CREATE TABLE runs (path TEXT PRIMARY KEY, size INTEGER, time_ns INTEGER, entry TEXT)"
-_MADE = (
-    "CREATE TABLE IF NOT EXISTS runs (path TEXT PRIMARY KEY, size INTEGER, time_ns INTEGER, entry TEXT, figures TEXT)"
-)
-# https://www.sqlite.org/fileformat.html, section 1.3: the database's header, the place of its application ID.
-_SQLITE, _ID_AT, _PAGE_BYTES = b"SQLite format 3\0", 68, 4096
-# Two processes may index at once; a write takes milliseconds, so only a hanging process reaches this.
-BUSY_TIMEOUT_S = 20.0
+MAX_BYTES = 1 << 30
+"""Longest document that is read; the largest real ones have tens of megabytes."""
 
 
 def default_directory() -> Path:
@@ -61,6 +50,7 @@ class Store:
         self.directory = default_directory() if where is None else Path(where)
         self.runs = self.directory / "runs"
         self.index = self.directory / "index.sqlite"
+        self._run_index = RunIndex(self.index)
         self.place = str(self.runs)
         """Where its Runs are, as a message names it."""
         self.trouble = ""
@@ -101,8 +91,8 @@ class Store:
     def announce(self, run: Run, path: Path) -> None:
         """Add a stored Run to the index."""
         # The document is what counts; if the index cannot be written, the next history repairs it.
-        with contextlib.suppress(StoreError, sqlite3.Error, OSError), contextlib.closing(self._open_index()) as index:
-            self._remember(index, path, make_entry(run, path), figures_text(run))
+        with contextlib.suppress(OSError):
+            self._run_index.update({path.name: _row(run, path, path.stat())})
 
     def load(self, name: str | Path) -> Run:
         """Read a Run by id, unique prefix of an id, ``last``, or the path of a document or journal.
@@ -125,28 +115,32 @@ class Store:
             try:
                 entries[path.stem] = make_entry(_read(path), path, verdict)
             except StoreError as error:
-                if path.exists():
+                if os.path.lexists(path):
                     entries[path.stem] = unreadable(path, error)
         entries |= {Path(entry.path).stem: entry for entry, _ in self._documents()}
         return sorted(entries.values(), key=lambda entry: entry.id, reverse=True)
 
     def figures(self) -> list[tuple[HistoryEntry, tuple[PointFigure, ...]]]:
         """The figures of every Run that has ended and can be read, oldest first."""
-        found = [(entry, figures_from(text)) for entry, text in self._documents(figures=True) if not entry.error]
+        found = []
+        for entry, text in self._documents(figures=True):
+            if entry.error:
+                report_once(entry.error)
+            else:
+                found.append((entry, figures_from(text)))
         return sorted(found, key=lambda pair: pair[0].id)
 
-    def rebuild(self) -> int:
-        """Rebuild the index from the documents, remove leftover journals of finished Runs, and count the documents."""
-        # Emptied rather than removed: another process may have it open.
-        try:
-            with contextlib.closing(self._open_index()) as index:
-                index.execute("DELETE FROM runs")
-        except sqlite3.Error as error:
-            raise StoreError(f"cannot rebuild the index {self.index}: {error}") from None
+    def rebuild(self) -> tuple[int, bool]:
+        """Rebuild the index from the documents, and remove leftover journals of finished Runs.
+
+        It gives the number of documents, and whether the index can be used, which a line on stderr says otherwise.
+        """
+        is_empty = self._run_index.clear()
         for path in self._files(".journal"):
             if self._document(path.stem).exists() and (ended := left_journal(path)):
                 ended.remove()
-        return len(self._documents())
+        count = len(self._documents())
+        return count, is_empty and self._run_index.is_used
 
     def _duplicate_error(self, run: Run) -> StoreError:
         return StoreError(f"run {run.id} is already stored in {self.runs}; stored Runs never change")
@@ -181,129 +175,54 @@ class Store:
         files = self._files(".json")
         if not files:
             return []
-        wanted = "figures" if figures else "''"
-        with contextlib.closing(self._open_index()) as index:
-            rows = index.execute(f"SELECT path, size, time_ns, entry, {wanted} FROM runs")
-            known = {row[0]: row[1:] for row in rows}
-            entries = []
-            for path in files:
-                try:
-                    stat = path.stat()
-                except OSError:
+        known = self._run_index.rows(figures=figures)
+        entries: list[tuple[HistoryEntry, str]] = []
+        changed: dict[str, IndexRow] = {}
+        for path in files:
+            row = known.pop(path.name, None)
+            try:
+                status = path.stat()
+                is_current = row is not None and row[:2] == (status.st_size, status.st_mtime_ns)
+                if row is not None and is_current and (entry := entry_from(row.entry, path)) is not None:
+                    entries.append((entry, row.figures))
                     continue
-                size, time_ns, text, points = known.pop(path.name, (None, None, None, ""))
-                is_current = (size, time_ns) == (stat.st_size, stat.st_mtime_ns) and isinstance(text, str)
-                if is_current and (entry := entry_from(text, path)) is not None:
-                    entries.append((entry, str(points)))
-                    continue
-                try:
-                    run = _read(path)
-                    entry, points = make_entry(run, path), figures_text(run)
-                except StoreError as error:
-                    entry, points = unreadable(path, error), ""
-                else:
-                    with contextlib.suppress(sqlite3.Error):
-                        self._remember(index, path, entry, points)
-                entries.append((entry, points))
-            for gone in known:
-                with contextlib.suppress(sqlite3.Error):
-                    index.execute("DELETE FROM runs WHERE path = ?", (gone,))
+                run = _read(path)
+                changed[path.name] = _row(run, path, status)
+            except OSError as error:
+                if os.path.lexists(path):  # It did not go meanwhile.
+                    why = StoreError(f"cannot read {path}: {cause(error, path)}")
+                    entries.append((unreadable(path, why), ""))
+                continue
+            except StoreError as error:
+                entries.append((unreadable(path, error), ""))
+                continue
+            entries.append((make_entry(run, path), changed[path.name].figures))
+        if changed or known or self._run_index.needs_rows:
+            self._run_index.update(changed, known)
         return entries
 
-    def _remember(self, index: sqlite3.Connection, path: Path, entry: HistoryEntry, figures: str) -> None:
-        stat = path.stat()
-        index.execute(
-            "INSERT OR REPLACE INTO runs (path, size, time_ns, entry, figures) VALUES (?, ?, ?, ?, ?)",
-            (path.name, stat.st_size, stat.st_mtime_ns, entry_text(entry), figures),
-        )
 
-    def _open_index(self) -> sqlite3.Connection:
-        """Open the index; a damaged one is made again, and in place of one that is not hwdyno's is one in memory."""
-        try:
-            self._make_index()
-            if not self._has_index():
-                return self._connect(":memory:")
-            return self._connect(str(self.index))
-        except (OSError, sqlite3.OperationalError):
-            return self._connect(":memory:")
-        except sqlite3.DatabaseError:
-            try:
-                if damaged := safe_files.made_with(self.index, b""):
-                    damaged.remove()
-                self._make_index()
-                return self._connect(str(self.index))
-            except (OSError, sqlite3.Error):
-                return self._connect(":memory:")
-
-    def _make_index(self) -> None:
-        """Make an empty, marked file for the index if there is nothing yet."""
-        with contextlib.suppress(FileExistsError), safe_files.Folder.open_named(self.directory) as folder:
-            descriptor = folder.create(self.index.name, safe_files.SHARED)
-            try:
-                output_files.mark_output(descriptor, changes=True)
-            finally:
-                os.close(descriptor)
-
-    def _has_index(self) -> bool:
-        """Whether the index is hwdyno's: by its mark, its application ID or its only table."""
-        with safe_files.Folder.open_named(self.directory) as folder:
-            try:
-                descriptor = folder.open(self.index.name)
-            except OSError:
-                return False
-            try:
-                page = os.pread(descriptor, _PAGE_BYTES, 0)
-                is_regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
-            finally:
-                os.close(descriptor)
-        if not is_regular:
-            return False
-        if page.startswith(_SQLITE):
-            marked = int.from_bytes(page[_ID_AT : _ID_AT + 4], "big")
-            is_ours = marked == APPLICATION_ID or (page.count(b"CREATE ") == 1 and _TABLE.encode() in page)
-            # A database with nothing in it yet is one that another process of hwdyno makes now.
-            return is_ours or output_files.is_marked(self.index)
-        return not page or output_files.is_marked(self.index)
-
-    @property
-    def foreign_index(self) -> str:
-        """What is in the index's place, in one line; empty if nothing is."""
-        with contextlib.suppress(OSError):
-            if os.path.lexists(self.index) and not self._has_index():
-                return f"{self.index} is not hwdyno's, so the index is made anew each time; move that file elsewhere"
-        return ""
-
-    @staticmethod
-    def _connect(name: str) -> sqlite3.Connection:
-        index = sqlite3.connect(name, timeout=BUSY_TIMEOUT_S, isolation_level=None)
-        try:
-            # On a network filesystem, which cannot share WAL's memory, SQLite keeps its rollback journal by itself.
-            index.execute("PRAGMA journal_mode = WAL")
-            index.execute("PRAGMA synchronous = NORMAL")
-            if index.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
-                index.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            (version,) = index.execute("PRAGMA user_version").fetchone()
-            if version != INDEX_VERSION:
-                index.execute("BEGIN IMMEDIATE")
-                if version:  # rows of another version have other columns
-                    index.execute("DROP TABLE IF EXISTS runs")
-                index.execute(_MADE)
-                index.execute(f"PRAGMA user_version = {INDEX_VERSION}")
-                index.execute("COMMIT")
-        except sqlite3.Error:
-            index.close()
-            raise
-        return index
+def _row(run: Run, path: Path, status: os.stat_result) -> IndexRow:
+    """What the index keeps of a document."""
+    return IndexRow(status.st_size, status.st_mtime_ns, entry_text(make_entry(run, path)), figures_text(run))
 
 
 def _read(path: Path) -> Run:
     try:
-        text = path.read_bytes()
+        text = _read_bytes(path)
     except FileNotFoundError:
         raise StoreError(f"{path} does not exist; `hwdyno history` lists the stored runs") from None
     except OSError as error:
         raise StoreError(f"cannot read {path}: {cause(error, path)}") from None
     return from_journal(text, path) if path.suffix == ".journal" else from_json(text, str(path))
+
+
+def _read_bytes(path: Path) -> bytes:
+    """The content of a regular file of limited size; raises ``OSError`` and ``StoreError``."""
+    with open_file(path) as file:
+        if os.fstat(file.fileno()).st_size > MAX_BYTES:
+            raise StoreError(f"cannot read {path}: it has more than {MAX_BYTES >> 20} MiB")
+        return file.read(MAX_BYTES)
 
 
 def resolve_name(name: str, known: Collection[str], place: str) -> str:

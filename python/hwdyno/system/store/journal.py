@@ -17,7 +17,7 @@ from typing import IO, Any
 from hwdyno.model.words import ExperimentResult, Measurement, PeerResult, Run, UserError
 from hwdyno.system import foreign, signals
 from hwdyno.system.safe_files import SHARED, Folder, MadeFile, file_identity, made_with, write_all
-from hwdyno.system.store.atomic_files import StoreError, cause, temporary_name, write_once
+from hwdyno.system.store.atomic_files import StoreError, cause, open_file, temporary_name, write_once
 from hwdyno.system.store.document import plain_values, run_from, to_json, word_from
 from hwdyno.system.store.former_names import rename_keys
 
@@ -197,7 +197,7 @@ def _record(line: bytes) -> dict[str, Any]:
 def is_being_written(path: Path) -> bool:
     """Whether a running process is writing this journal."""
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True

@@ -108,7 +108,7 @@ class TeamStore(Store):
         """The figures of every Run of the database, oldest first."""
         return [(entry, figures_from(text)) for entry, text in self._rows("figures") if not entry.error]
 
-    def rebuild(self) -> int:
+    def rebuild(self) -> tuple[int, bool]:
         """Nothing can be rebuilt: what another program broke in the database is listed as unreadable."""
         raise StoreError(f"{self.place} has no index to rebuild; --rebuild is for a folder")
 
