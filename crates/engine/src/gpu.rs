@@ -6,7 +6,7 @@ pub mod source;
 mod watch;
 
 use crate::contract::declare::{text, Text};
-use crate::contract::error::Error;
+use crate::contract::error::{Error, STOPPED};
 use crate::contract::kernel::Stop;
 use crate::contract::reading::{CpuTime, Reading, Samples, Stream};
 use crate::sys::cuda;
@@ -28,9 +28,12 @@ const BELIEVED: f64 = 1.02;
 /// One launch takes about this long, so that the host's part of it is small.
 pub const LAUNCH_NS: u64 = 10_000_000;
 
-/// A refusal by the driver.
+/// A refusal by the driver, or that the run was stopped before it measured.
 #[must_use]
 pub fn refused(why: String) -> Error {
+    if why == STOPPED {
+        return Error::stopped();
+    }
     Error::Machine(why, None)
 }
 

@@ -8,6 +8,9 @@ use crate::sys::filesystem;
 /// What is used up where every file and directory takes an inode, and there are no more.
 pub const NO_INODES: &str = "no inodes are left, of which each file takes one";
 
+/// Why nothing was measured where a run was to end before its timed region began.
+pub const STOPPED: &str = "it was stopped before it measured";
+
 /// Why a run gave no reading.
 #[derive(Debug)]
 pub enum Error {
@@ -31,6 +34,12 @@ impl Error {
             Some(libc::EMFILE) => refusal.also("allow more of them, as by `ulimit -n 4096`, or ask for fewer at once"),
             _ => refusal,
         }
+    }
+
+    /// The end of a run that was stopped before its timed region began.
+    #[must_use]
+    pub fn stopped() -> Self {
+        Self::Machine(STOPPED.into(), Some(libc::ECANCELED))
     }
 
     /// A refusal by the filesystem that contains `path`: where its inodes are used up, the system says that its space is.

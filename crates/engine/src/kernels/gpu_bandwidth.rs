@@ -108,7 +108,7 @@ impl Kernel for GpuBandwidth {
                 device.number(Fact::GlobalBytes)
             )));
         }
-        let session = device.open().map_err(refused)?;
+        let session = device.open(stop).map_err(refused)?;
         let queue = session.queue().map_err(refused)?;
         let arrays = Arrays::new(&device, &session, &queue, parameters).map_err(refused)?;
         let ready = arrays.fastest(width).map_err(refused)?;

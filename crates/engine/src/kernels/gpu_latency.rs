@@ -44,7 +44,7 @@ impl Kernel for GpuLatency {
         if working_set > most {
             return Err(Error::usage(format!("working_set = {working_set}: the device takes at most {most} B")));
         }
-        let session = device.open().map_err(refused)?;
+        let session = device.open(stop).map_err(refused)?;
         let queue = session.queue().map_err(refused)?;
         let ring = ring(working_set as usize / STRIDE);
         let bytes: Vec<u8> = ring.iter().flat_map(|next| next.to_le_bytes()).collect();

@@ -78,7 +78,7 @@ impl Kernel for GpuLoad {
         }
         let device = device(&parameters.on)?;
         let source = Source::open(&parameters.path, size, block, parameters.access)?;
-        let session = device.open().map_err(refused)?;
+        let session = device.open(stop).map_err(refused)?;
         let queue = session.queue().map_err(refused)?;
         if source.access == Access::Gds {
             return by_gds(&device, &session, &queue, &source, parameters, stop);

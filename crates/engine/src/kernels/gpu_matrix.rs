@@ -93,7 +93,7 @@ impl Kernel for GpuMatrix {
                 least % 10
             )));
         }
-        let session = device.open().map_err(refused)?;
+        let session = device.open(stop).map_err(refused)?;
         let queue = session.queue().map_err(refused)?;
         let types = precision.types();
         let count = n * n;

@@ -73,7 +73,7 @@ impl Kernel for GpuRoofline {
         let shape = Shape::of(&device, precision, flops);
         let each = shape.width * shape.chains;
         let elements = array as usize / precision.bytes() / (each * shape.group) * (each * shape.group);
-        let session = device.open().map_err(refused)?;
+        let session = device.open(stop).map_err(refused)?;
         let queue = session.queue().map_err(refused)?;
         let mut rng = Rng::new(3);
         // The multiplier is so near to 1 that what a step left out shows, however many there are.

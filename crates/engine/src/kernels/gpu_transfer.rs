@@ -65,7 +65,7 @@ impl Kernel for GpuTransfer {
         if block > most {
             return Err(Error::usage(format!("block = {block}: the device takes at most {most} B in one buffer here")));
         }
-        let session = device.open().map_err(refused)?;
+        let session = device.open(stop).map_err(refused)?;
         if operation == Operation::Within {
             return within(&device, &session, parameters, stop);
         }
