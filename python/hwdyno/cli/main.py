@@ -92,13 +92,10 @@ def make_parser(name: str) -> Parser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line and give its exit status; without ``arguments``, the process and its signals are ours."""
+    """Run the command line and give its exit status; without ``arguments``, the process is ours, with its signals."""
     words = sys.argv[1:] if arguments is None else arguments
     began_s = time.monotonic()
     if arguments is None:
-        from hwdyno._engine import Guard
-
-        signals.take_over("hwdyno", Guard)
         began_s -= processes.age_s()
     _write_any_letter()
     os.umask(os.umask(0o077) | 0o002)  # No other user may change Runs or data files, no matter what the shell allows.

@@ -16,6 +16,7 @@ from hwdyno.measure.topology import Topology, count_gpus
 from hwdyno.model.axes import with_clients
 from hwdyno.model.machine import Machine
 from hwdyno.model.words import Declaration
+from hwdyno.system import signals
 
 
 class Local:
@@ -68,7 +69,8 @@ class Local:
     def run(self, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:
         """Run a kernel once and give its Reading; see ``Host.run`` for what it raises."""
         if kernel in workloads.WORKLOADS:
-            return workloads.find(kernel).run(parameters)
+            with signals.running():  # A library's call, such as a solve, cannot be halted.
+                return workloads.find(kernel).run(parameters)
         return engine.run(kernel, parameters)
 
     def run_under_load(self, load: KernelCall, work: KernelCall, settle_s: float) -> UnderLoad:
