@@ -41,6 +41,10 @@ STEP_S = 0.02
 HALT_S = 5.0
 """Longest time between a request and the end of what runs, likewise; then the process leaves with what it has."""
 
+STATUS_OF_ABORT = 2
+"""That of an error: a library aborted or crashed, as where memory ends (``sys/abort.rs``)."""
+_ABORTS = (signal.SIGABRT, signal.SIGSEGV)
+
 Action = Callable[[], object]
 
 
@@ -120,7 +124,7 @@ class _Owner:
         self.leaving = True
         # Its handler parks the main thread, and a system call in which it waits is cut short.
         with contextlib.suppress(OSError, ValueError):
-            signal.pthread_kill(self.main, self.number)
+            signal.pthread_kill(self.main, signal.SIGTERM if self.number in _ABORTS else self.number)
         for halt in list(self.halts):
             _quietly(halt)
         self.end_children()
@@ -132,6 +136,8 @@ class _Owner:
                     _quietly(action)
         self.settle(CLEAN_UP_S, lambda: self.undivided > 0)
         self.end_children()
+        if self.number in _ABORTS:  # The guard has printed why.
+            os._exit(STATUS_OF_ABORT)
         with contextlib.suppress(OSError):
             os.write(2, f"{self.name}: interrupted\n".encode())
         os._exit(STATUS_OF_SIGNAL + self.number)

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use crate::sys::filesystem;
+use crate::sys::{address_space, filesystem};
 
 /// What is used up where every file and directory takes an inode, and there are no more.
 pub const NO_INODES: &str = "no inodes are left, of which each file takes one";
@@ -32,6 +32,17 @@ impl Error {
         let refusal = Self::Machine(format!("{doing}: {error}"), errno);
         match errno {
             Some(libc::EMFILE) => refusal.also("allow more of them, as by `ulimit -n 4096`, or ask for fewer at once"),
+            Some(libc::ENOMEM) => refusal.with_memory_limit(),
+            _ => refusal,
+        }
+    }
+
+    /// A refusal to start `count` threads, each of which takes a stack.
+    #[must_use]
+    pub fn threads(count: usize, error: &std::io::Error) -> Self {
+        let refusal = Self::machine(format!("start {count} threads; use fewer"), error);
+        match error.raw_os_error() {
+            Some(libc::EAGAIN) => refusal.with_memory_limit(),
             _ => refusal,
         }
     }
@@ -65,6 +76,15 @@ impl Error {
                 Some(libc::ENOSPC),
             )),
             _ => Ok(()),
+        }
+    }
+
+    /// The same with the limit of this process's memory, where there is one.
+    #[must_use]
+    pub fn with_memory_limit(self) -> Self {
+        match address_space::description() {
+            Some(says) => self.also(&says),
+            None => self,
         }
     }
 

@@ -19,11 +19,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::pipe::{pipe_with, PipeFlags};
 
-use crate::sys::exit;
+use crate::sys::{abort, exit};
 use crate::timing::run_time::RunTimeClock;
-
-/// A shell's status of a program that a signal ended is this plus the signal's number.
-const STATUS_OF_SIGNAL: u8 = 128;
 
 /// How often the time that the machine gave is counted.
 const STEP: Duration = Duration::from_millis(20);
@@ -72,18 +69,24 @@ impl Guard {
         let (keeps, sends, spent) = (is_keeping.clone(), ending.clone(), spent_ns.clone());
         let (mut pipe, runs) = (File::from(ours), is_running.clone());
         thread::Builder::new().name("hwdyno-guard".into()).spawn(move || {
+            abort::this_is_the_guard();
             let mut first = None;
             while let Some(number) = taken(&mut pipe, first, &runs, halt) {
-                let leaves = first.is_some() || !keeps.load(Ordering::SeqCst);
-                let status = STATUS_OF_SIGNAL + *first.get_or_insert(number);
+                let is_abort = abort::is_one(number);
+                let leaves = first.is_some() || is_abort || !keeps.load(Ordering::SeqCst);
+                let status = abort::status(*first.get_or_insert(number));
+                if is_abort {
+                    abort::announce(number);
+                }
                 // After the end, its limit is all that counts.
                 let _ = sends.send(Some(Signal { number, leaves }));
                 if leaves {
                     wait(limit, &spent);
-                    exit::at_once(status.into());
+                    exit::at_once(status);
                 }
             }
         })?;
+        abort::hand_over(handlers_end.as_raw_fd());
         Ok(Self { handlers_end, is_keeping, is_running, signals: Mutex::new(signals), ending, spent_ns })
     }
 
