@@ -64,7 +64,7 @@ INSIDE: dict[str, dict[str, set[str]]] = {
     "system": {
         **{"loopback": set(), "optional": set(), "printable": set(), "processes": set(), "suggestions": set()},
         **{"program_name": set(), "foreign": {"suggestions"}, "first_signals": set(), "safe_files": {"signals"}},
-        "signals": {"first_signals", "processes"},
+        **{"signals": {"first_signals", "processes"}, "memory_limits": set()},
         **{"output_files": {"safe_files", "signals"}, "urls": set()},
         "store": {"foreign", "optional", "output_files", "printable", "safe_files", "signals", "urls"},
     },

@@ -1,5 +1,6 @@
 """Runs ``hwdyno``, as its script and as ``python -m hwdyno``."""
 
+import os
 import sys
 
 from hwdyno.system import first_signals
@@ -8,12 +9,19 @@ from hwdyno.system import first_signals
 def main() -> int:
     """Own the signals before anything else is imported, and run the command line; gives the exit status."""
     first_signals.keep()
-    from hwdyno._engine import Guard
-    from hwdyno.system import signals
+    try:
+        from hwdyno._engine import Guard
+        from hwdyno.system import memory_limits, signals
 
-    signals.take_over("hwdyno", Guard)
-    from hwdyno.cli.main import main as run_command_line
-
+        signals.take_over("hwdyno", Guard)
+        memory_limits.refuse_large_libraries()
+        from hwdyno.cli.main import main as run_command_line
+    except (ImportError, MemoryError, OSError, RuntimeError) as error:
+        # As where no thread can be started, or memory ends.
+        if os.environ.get("HWDYNO_TRACEBACK"):
+            raise
+        sys.stderr.write(f"hwdyno cannot start: {type(error).__name__}: {' '.join(str(error).split())}\n")
+        return 2
     return run_command_line()
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from hwdyno import __version__, session
 from hwdyno.cli.parser import Parser
 from hwdyno.cli.statuses import ERROR, INTERRUPTED, OK
-from hwdyno.system import processes, signals
+from hwdyno.system import memory_limits, processes, signals
 from hwdyno.system.printable import escaping
 from hwdyno.system.suggestions import hint
 
@@ -170,7 +170,9 @@ def _explain(error: Exception) -> int:
     from hwdyno.model.words import UserError
 
     says = " ".join(str(error).split())
-    if isinstance(error, UserError) or type(error).__name__ in {"UsageError", "StoreError"}:
+    if not isinstance(error, UserError) and (refusal := memory_limits.explain_refusal(error)):
+        _complain(refusal)
+    elif isinstance(error, UserError) or type(error).__name__ in {"UsageError", "StoreError"}:
         _complain(says)
     elif isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
