@@ -20,7 +20,9 @@ def main() -> int:
         # As where no thread can be started, or memory ends.
         if os.environ.get("HWDYNO_TRACEBACK"):
             raise
-        sys.stderr.write(f"hwdyno cannot start: {type(error).__name__}: {' '.join(str(error).split())}\n")
+        says = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        limits = "see the limits of memory (`ulimit -v`) and threads (`ulimit -u`, pids.max of the control group)"
+        sys.stderr.write(f"hwdyno cannot start: {says}; {limits}\n")
         return 2
     return run_command_line()
 

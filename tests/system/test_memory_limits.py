@@ -44,7 +44,10 @@ def limited(mib: int, *words: str, timeout_s: float = 120) -> subprocess.Complet
         ),
         (OSError(errno.ENOMEM, "Cannot allocate memory"), f"out of memory: Cannot allocate memory; {LIMIT}"),
         (ImportError("x.so: failed to map segment from shared object"), None),
-        (RuntimeError("can't start new thread"), f"out of memory: can't start new thread; {LIMIT}"),
+        (
+            RuntimeError("can't start new thread"),
+            f"no thread can be started: {LIMIT}, or allow more threads (`ulimit -u`, pids.max of the control group)",
+        ),
         (OSError(errno.EIO, "Input/output error"), ""),
         (ImportError("no module named x"), ""),
     ],

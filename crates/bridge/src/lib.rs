@@ -224,7 +224,7 @@ fn run(py: Python<'_>, kernel: String, parameters: &str, stop: Option<Stop>) -> 
             let _running = running;
             hwdyno_engine::run(&kernel, &parameters, &request)
         })
-        .map_err(|error| MachineError::new_err((error.raw_os_error().unwrap_or(0), error.to_string())))?;
+        .map_err(|error| to_python(&Error::threads(1, &error)))?;
     while !py.detach(|| stop.ends_within(LOOK)) {
         if let Err(raised) = py.check_signals() {
             // After a second interrupt no one wants the reading.

@@ -46,7 +46,8 @@ LIBRARIES = {
 NO_LIMIT_BYTES = 1 << 60
 """A control group of version 1 without a limit has nearly 2^63."""
 _FIELDS = ((resource.RLIMIT_AS, "VmSize", "-v"), (resource.RLIMIT_DATA, "VmData", "-d"))
-_REFUSALS = ("failed to map segment", "cannot allocate memory", "can't start new thread", "bad_alloc")
+_NO_THREAD = "can't start new thread"
+_REFUSALS = ("failed to map segment", "cannot allocate memory", "bad_alloc", _NO_THREAD)
 """What libraries and Python say where memory is refused, and no type of an exception does."""
 
 
@@ -77,7 +78,7 @@ def find_limit() -> MemoryLimit | None:
         return None
     try:
         status = Path("/proc/self/status").read_text()
-    except OSError:
+    except (OSError, MemoryError):
         return None
     found = [
         MemoryLimit(option, total, int(used[1]) << 10)
@@ -97,9 +98,13 @@ def explain_refusal(error: BaseException) -> str | None:
     )
     if not is_refused:
         return None
+    error.__traceback__ = None  # Its frames keep what they allocated, and this line needs memory, too.
     if says.startswith("out of memory"):
         return says
     limit = find_limit()
+    if _NO_THREAD in says:
+        why = f"{limit}, or allow more" if limit else "allow more"
+        return f"no thread can be started: {why} threads (`ulimit -u`, pids.max of the control group)"
     if limit is None or "ulimit" in says:
         return f"out of memory: {says}" if says else "out of memory"
     return f"out of memory: {says or 'an allocation was refused'}; {limit}"
@@ -111,12 +116,17 @@ class _Gate:
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         """Nothing, so that the next one finds the module; raises ``MemoryError``."""
         if name in LIBRARIES:
-            needs = LIBRARIES[name]
-            check_room(needs.address_space, name, _count_threads() if needs.has_threads else 0)
-            left = control_group_left()
-            if left is not None and left < needs.resident:
+            # SciPy's modules import NumPy first.
+            needs = [LIBRARIES[part] for part in {name, "numpy"} if part == name or not _has_numpy(name)]
+            check_room(
+                sum(part.address_space for part in needs),
+                name,
+                _count_threads() * sum(part.has_threads for part in needs),
+            )
+            left, resident = control_group_left(), sum(part.resident for part in needs)
+            if left is not None and left < resident:
                 granted = f"this process's control group grants {left // MIB} MiB more; raise its memory limit"
-                raise MemoryError(f"{name} needs {needs.resident // MIB} MiB; {granted}")
+                raise MemoryError(f"{name} needs {resident // MIB} MiB; {granted}")
         return None
 
 
@@ -152,6 +162,11 @@ def check_room(needed: int, name: str, threads: int = 0) -> None:
     needed += THREAD_BYTES * threads
     if limit is not None and limit.left < needed:
         raise MemoryError(f"{name} needs {needed // MIB} MiB; {limit}")
+
+
+def _has_numpy(name: str) -> bool:
+    """Whether NumPy is imported, or a library does without."""
+    return name != "scipy" or "numpy" in sys.modules
 
 
 def _count_threads() -> int:

@@ -40,7 +40,8 @@ impl Error {
     /// A refusal to start `count` threads, each of which takes a stack.
     #[must_use]
     pub fn threads(count: usize, error: &std::io::Error) -> Self {
-        let refusal = Self::machine(format!("start {count} threads; use fewer"), error);
+        let doing = if count == 1 { "start a thread".into() } else { format!("start {count} threads; use fewer") };
+        let refusal = Self::machine(doing, error);
         match error.raw_os_error() {
             Some(libc::EAGAIN) => refusal.with_memory_limit(),
             _ => refusal,

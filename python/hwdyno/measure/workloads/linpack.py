@@ -108,7 +108,7 @@ def _check_room(n: int, needed: int, free: int | None) -> None:
     """Refuse matrices of n x n that do not fit into what is free."""
     if free is not None and needed > free:
         most = int(n * (free / needed) ** 0.5)
-        raise ValueError(f"n = {n}: its matrices need {needed >> 20} MiB, and {free >> 20} are free; take --n {most}")
+        raise MemoryError(f"n = {n}: its matrices need {needed >> 20} MiB, and {free >> 20} are free; take --n {most}")
 
 
 def _reading(settings: dict[str, Any], n: int, threads: int, library: dict[str, Any], solver: Any) -> dict[str, Any]:

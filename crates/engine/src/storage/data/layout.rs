@@ -115,7 +115,7 @@ fn fill(path: &Path, file: &File, before: u64, size: u64, seed: u64, stop: &Stop
     }
     let needed: u64 = gaps.iter().map(|(from, to)| to - from).sum();
     enough_room(path, path, needed)?;
-    allocation::fits(CHUNK * CHUNKS, "allow this process more of it")?;
+    allocation::fits(CHUNK * CHUNKS, "free memory, or raise its limit")?;
     let buffers = Region::new((CHUNK * CHUNKS) as usize).map_err(|e| failed("map buffers for", &e))?;
     buffers.fill_random(seed);
 
