@@ -42,7 +42,6 @@ ALLOWED: dict[str, set[str]] = {
     "cli": PURE
     | {
         *("formats", "studies", "measure", "explain", "report", "session"),
-        "_engine",  # its guard of the signals
     },
     # joins the two sides of the wall
     "session": {"measure", "explain", "report", "model", "system"},
@@ -64,8 +63,9 @@ INSIDE: dict[str, dict[str, set[str]]] = {
     },
     "system": {
         **{"loopback": set(), "optional": set(), "printable": set(), "processes": set(), "suggestions": set()},
-        **{"program_name": set(), "foreign": {"suggestions"}, "signals": {"processes"}, "safe_files": {"signals"}},
-        **{"output_files": {"safe_files", "signals"}, "urls": set(), "failures": set(), "standard_streams": set()},
+        **{"program_name": set(), "foreign": {"suggestions"}, "first_signals": set(), "safe_files": {"signals"}},
+        **{"signals": {"first_signals", "processes"}, "memory_limits": set(), "failures": {"memory_limits"}},
+        **{"output_files": {"safe_files", "signals"}, "urls": set(), "standard_streams": set()},
         "store": {"foreign", "optional", "output_files", "printable", "safe_files", "signals", "urls"},
     },
     "analysis": {

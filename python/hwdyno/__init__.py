@@ -3,8 +3,9 @@
 ``import hwdyno`` is light: a function of the API (``hwdyno.api``) is imported when it is first used.
 """
 
-from importlib import import_module
-from typing import Any
+TYPE_CHECKING = False  # That of ``typing`` would be imported before the command line can keep a signal.
+if TYPE_CHECKING:
+    from typing import Any
 
 __version__ = "0.1.0"
 
@@ -15,9 +16,11 @@ __all__ = [
 """Names of ``hwdyno.api`` that this package has, too."""
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """A name of the API, imported now."""
     if name in __all__:
+        from importlib import import_module
+
         return getattr(import_module("hwdyno.api"), name)
     raise AttributeError(f"module 'hwdyno' has no attribute '{name}'")
 

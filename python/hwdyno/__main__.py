@@ -1,7 +1,32 @@
-"""Runs ``hwdyno`` as ``python -m hwdyno``."""
+"""Runs ``hwdyno``, as its script and as ``python -m hwdyno``."""
 
+import os
 import sys
 
-from hwdyno.cli.main import main
+from hwdyno.system import first_signals, standard_streams
 
-sys.exit(main())
+
+def main() -> int:
+    """Own the signals and the standard streams before anything else is imported, and run the command line; gives the exit status."""
+    first_signals.keep()
+    standard_streams.take_over()
+    try:
+        from hwdyno._engine import Guard
+        from hwdyno.system import memory_limits, signals
+
+        signals.take_over("hwdyno", Guard)
+        memory_limits.refuse_large_libraries()
+        from hwdyno.cli.main import main as run_command_line
+    except (ImportError, MemoryError, OSError, RuntimeError) as error:
+        # As where no thread can be started, or memory ends.
+        if os.environ.get("HWDYNO_TRACEBACK"):
+            raise
+        says = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        limits = "see the limits of memory (`ulimit -v`) and threads (`ulimit -u`, pids.max of the control group)"
+        sys.stderr.write(f"hwdyno cannot start: {says}; {limits}\n")
+        return 2
+    return run_command_line()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from signals.commands import here
-from signals.moments import HOWS, LIMIT_S, Moment, Verdict, perform, sample
+from signals.moments import HOWS, LIMIT_S, Moment, Verdict, perform, sample, sample_starts
 
 
 def tally(verdicts: list[Verdict]) -> str:
@@ -55,6 +55,7 @@ def main() -> int:
     """End the commands, and give 1 if one ended badly."""
     parser = argparse.ArgumentParser(prog="signals", description=__doc__)
     parser.add_argument("--moments", type=int, default=1000)
+    parser.add_argument("--starts", type=int, default=220, help="more moments, in the first 0.3 s")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no moment after this time")
     parser.add_argument("--jobs", type=int, default=1, help="moments at a time")
@@ -79,7 +80,8 @@ def main() -> int:
             except Exception as error:
                 return Verdict(moment, "harness", [f"harness: {error!r}"])
 
-        begun = [jobs.submit(one, *item) for item in enumerate(sample(commands, args.moments, args.seed))]
+        moments = [*sample(commands, args.moments, args.seed), *sample_starts(commands, args.starts, args.seed)]
+        begun = [jobs.submit(one, *item) for item in enumerate(moments)]
         for future in as_completed(begun):
             if (verdict := future.result()) is not None:
                 verdicts.append(verdict)

@@ -72,6 +72,10 @@ def _has(*programs: str) -> Callable[[], bool]:
     return lambda: all(shutil.which(program) for program in programs)
 
 
+def _has_pocl() -> bool:
+    return any(Path("/etc/OpenCL/vendors").glob("pocl*"))
+
+
 def _measuring(name: str, *words: str, **more: object) -> Command:
     common = ("--path", "{data}", "--no-page")
     return Command(name, (*words, *common), **more)  # type: ignore[arg-type]
@@ -94,6 +98,8 @@ COMMANDS = (
     _measuring("memory", "memory", "--threads", "1,2", "--runtime", "100ms"),
     _measuring("compute", "compute", "--threads", "1,2", "--runtime", "100ms"),
     _measuring("linpack", "compute", "--operation", "lu,gemm", "--n", "1500", "--runtime", "200ms"),
+    # Most of its time its compiler runs, which nothing cuts short.
+    Command("gpu", ("gpu", "--on", "cpu", "--no-page"), seconds=12.0, is_here=_has_pocl),
     _measuring("network", "network", "streams", "--runtime", "200ms"),
     _measuring("network peers", "network", "streams", "--runtime", "1s", "--peers", is_here=_has("iperf3")),
     Command("network server", ("network", "server", "--port", "{port}", "--runtime", "3s"), seconds=3.0),
@@ -134,4 +140,5 @@ def environment(place: Place, home: Path, mark: str) -> dict[str, str]:
     return {
         **os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "python"), str(ROOT)]), "COLUMNS": "100",
         "HWDYNO_HOME": str(home), "TMPDIR": str(temporary), "HWDYNO_MOMENT": mark,
+        "POCL_CACHE_DIR": str(place.out / "pocl"),  # Empty, so that each kernel is compiled.
     }  # fmt: skip

@@ -126,7 +126,10 @@ def too_long_files(paths: Iterable[Path], root: Path, excused: Mapping[str, str]
 
 
 def packages_with_code(tree: Tree) -> list[str]:
-    """Code in an ``__init__.py`` besides a docstring, imports, ``__all__``, ``__version__`` and a lazy lookup."""
+    """Code in an ``__init__.py`` besides a docstring, imports, ``__all__``, ``__version__`` and a lazy lookup.
+
+    Imports for types alone may be skipped without ``typing``, which takes long to import.
+    """
     packages = [module for module in tree.modules.values() if module.is_package]
     return [
         f"{module.name}: line {node.lineno} is code: it belongs into a module with a name"
@@ -144,6 +147,10 @@ def _is_passed_on(node: ast.stmt) -> bool:
         return isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
     if isinstance(node, ast.FunctionDef):
         return node.name in {"__getattr__", "__dir__"}
+    if isinstance(node, ast.If):
+        is_for_types = isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        return is_for_types and all(isinstance(inner, ast.Import | ast.ImportFrom) for inner in node.body)
     return isinstance(node, ast.Assign) and all(
-        isinstance(target, ast.Name) and target.id in {"__all__", "__version__"} for target in node.targets
+        isinstance(target, ast.Name) and target.id in {"__all__", "__version__", "TYPE_CHECKING"}
+        for target in node.targets
     )

@@ -91,11 +91,12 @@ struct Guard(hwdyno_engine::guard::Guard);
 
 #[pymethods]
 impl Guard {
-    /// Begins to watch; the process ends once it was given `limit_s` after a signal that asks it to leave.
+    /// Begins to watch; the process ends once it was given `limit_s` after a signal that asks it to leave, which comes by
+    /// itself where what runs goes on for `halt_s` after a request.
     #[new]
-    fn new(limit_s: f64) -> PyResult<Self> {
-        let limit = Duration::try_from_secs_f64(limit_s).unwrap_or_default();
-        Ok(Self(hwdyno_engine::guard::Guard::new(limit)?))
+    fn new(limit_s: f64, halt_s: f64) -> PyResult<Self> {
+        let [limit, halt] = [limit_s, halt_s].map(|time_s| Duration::try_from_secs_f64(time_s).unwrap_or_default());
+        Ok(Self(hwdyno_engine::guard::Guard::new(limit, halt)?))
     }
 
     /// Where signal handlers write the number of their signal as one byte.
@@ -106,6 +107,11 @@ impl Guard {
     /// Whether there is something to keep, so that the first signal is a request.
     fn keep(&self, is_keeping: bool) {
         self.0.keep(is_keeping);
+    }
+
+    /// Whether something runs that a request ends.
+    fn run(&self, is_running: bool) {
+        self.0.run(is_running);
     }
 
     /// Seconds that the machine gave to this process since the signal that asks it to leave; zero before.
@@ -218,7 +224,7 @@ fn run(py: Python<'_>, kernel: String, parameters: &str, stop: Option<Stop>) -> 
             let _running = running;
             hwdyno_engine::run(&kernel, &parameters, &request)
         })
-        .map_err(|error| MachineError::new_err((error.raw_os_error().unwrap_or(0), error.to_string())))?;
+        .map_err(|error| to_python(&Error::threads(1, &error)))?;
     while !py.detach(|| stop.ends_within(LOOK)) {
         if let Err(raised) = py.check_signals() {
             // After a second interrupt no one wants the reading.

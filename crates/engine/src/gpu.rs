@@ -6,9 +6,10 @@ pub mod source;
 mod watch;
 
 use crate::contract::declare::{text, Text};
-use crate::contract::error::Error;
+use crate::contract::error::{Error, STOPPED};
 use crate::contract::kernel::Stop;
 use crate::contract::reading::{CpuTime, Reading, Samples, Stream};
+use crate::loops::memory::allocation;
 use crate::sys::cuda;
 use crate::sys::device::{Device, Event};
 use crate::sys::nvidia::Moment;
@@ -28,10 +29,23 @@ const BELIEVED: f64 = 1.02;
 /// One launch takes about this long, so that the host's part of it is small.
 pub const LAUNCH_NS: u64 = 10_000_000;
 
-/// A refusal by the driver.
+/// A refusal by the driver, or that the run was stopped before it measured.
 #[must_use]
 pub fn refused(why: String) -> Error {
+    if why == STOPPED {
+        return Error::stopped();
+    }
     Error::Machine(why, None)
+}
+
+/// Refuses `on_device` bytes of buffers, which a processor as a device has in the host's memory, with `on_host` bytes more
+/// where they do not fit.
+///
+/// # Errors
+/// Usage, with both figures.
+pub fn fits(device: &Device, on_device: u64, on_host: u64) -> Result<(), Error> {
+    let shared = if device.kind() == "cpu" { on_device } else { 0 };
+    allocation::fits(on_host.saturating_add(shared), "use smaller buffers")
 }
 
 /// The device of that name.
@@ -51,7 +65,9 @@ pub fn device(name: &str) -> Result<Device, Error> {
         Err(why) if kind == "cuda" => return Err(Error::Machine(format!("no GPU by CUDA: {why}"), None)),
         without => by_opencl().map_err(|why| {
             let cuda = without.err().map_or(String::new(), |why| format!("; CUDA: {why}"));
-            Error::Machine(format!("no OpenCL device: {why}{cuda}; install the GPU's driver"), None)
+            let says = format!("no OpenCL device: {why}{cuda}; install the GPU's driver");
+            // A loader passes over drivers for which there is no memory.
+            Error::Machine(says, None).with_memory_limit()
         })?,
     };
     let is_kind = |device: &&Device| (device.kind() == "cpu") == (kind == "cpu");

@@ -66,8 +66,10 @@ pub fn processor() -> usize {
     rustix::thread::sched_getcpu()
 }
 
-/// Begins to watch what others do on this machine, so that a survey soon after need not wait for it.
+/// Prepares a process that will measure: begins to watch what others do on this machine, so that a survey soon after need
+/// not wait for it, and lets threads share what is limited.
 pub fn watch() {
+    sys::heap::spare_address_space();
     survey::conditions::watch();
 }
 
@@ -82,16 +84,13 @@ pub fn stop_on_signals(stop: &Stop) -> std::io::Result<()> {
     std::thread::Builder::new().name("hwdyno-signals".into()).spawn(move || {
         while let Some(signal) = ending.next() {
             if stop.is_set() {
-                sys::exit::at_once(STATUS_OF_SIGNAL + signal);
+                sys::exit::at_once(sys::exit::STATUS_OF_SIGNAL + signal);
             }
             stop.set();
         }
     })?;
     Ok(())
 }
-
-/// A shell's status of a program that a signal ended is this plus the signal's number.
-const STATUS_OF_SIGNAL: i32 = 128;
 
 /// Lists every kernel: its name, what it measures, its parameters, and what one pass does.
 #[must_use]

@@ -1,5 +1,7 @@
 //! Raw system calls: all `unsafe` but that of the SIMD loops lives below here.
 
+pub mod abort;
+pub mod address_space;
 pub mod affinity;
 pub mod aio;
 pub mod apart;

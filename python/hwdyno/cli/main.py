@@ -13,7 +13,7 @@ from typing import NamedTuple
 from hwdyno import __version__, session
 from hwdyno.cli.parser import Parser
 from hwdyno.cli.statuses import ERROR, INTERRUPTED, OK
-from hwdyno.system import processes, signals, standard_streams
+from hwdyno.system import memory_limits, processes, signals
 from hwdyno.system.failures import TRACEBACK, collecting, describe_bug, is_bug
 from hwdyno.system.printable import escaping
 from hwdyno.system.suggestions import hint
@@ -94,14 +94,10 @@ def make_parser(name: str) -> Parser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line and give its exit status; without ``arguments``, the process and its signals are ours."""
+    """Run the command line and give its exit status; without ``arguments``, the process is ours, with its signals."""
     words = sys.argv[1:] if arguments is None else arguments
     began_s = time.monotonic()
     if arguments is None:
-        from hwdyno._engine import Guard
-
-        standard_streams.take_over()
-        signals.take_over("hwdyno", Guard)
         began_s -= processes.age_s()
     _write_any_letter()
     os.umask(os.umask(0o077) | 0o002)  # No other user may change Runs or data files, no matter what the shell allows.
@@ -178,9 +174,13 @@ def _find_command(name: str, *words: str) -> str:
 
 def _explain(error: Exception) -> int:
     """One line for an error of the user or the machine; for a bug of hwdyno, how to report it."""
+    from hwdyno.model.words import UserError
+
     if os.environ.get(TRACEBACK) and (is_bug(error) or isinstance(error, OSError)):
         raise error
-    if is_bug(error):
+    if not isinstance(error, UserError) and (refusal := memory_limits.explain_refusal(error)):
+        _complain(refusal)
+    elif is_bug(error):
         _complain(describe_bug(error))
     elif isinstance(error, OSError):
         where = error.filename or ("" if _is_somewhere() else "the current directory was removed, change to another")

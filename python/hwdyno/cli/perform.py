@@ -83,8 +83,14 @@ def perform_scenario(
         also(run, args)
     ends = status(run, args.fail_under)
     if ends == DEGRADED and not args.quiet:
-        sys.stderr.write(f"exit status 3: {run.verdict or 'the Run was not judged'}\n")
+        sys.stderr.write(f"exit status 3: {run.verdict or _explain_missing_verdict(run)}\n")
     return ends
+
+
+def _explain_missing_verdict(run: Run) -> str:
+    from hwdyno.measure.runner.faults import NO_FINDINGS
+
+    return next((why for why in run.degraded if why.startswith(NO_FINDINGS)), "the Run was not judged")
 
 
 def _make_progress(args: argparse.Namespace) -> progress.LiveBar | progress.Lines:

@@ -160,7 +160,9 @@ def read_sources(names: Sequence[str], maps: Mapping[str, str]) -> list[ResultFi
 
 
 def _stdin() -> str:
-    data = sys.stdin.buffer.read(LARGEST_STDIN + 1)
+    from hwdyno.system import foreign
+
+    data = foreign.read_at_most(sys.stdin.buffer, LARGEST_STDIN + 1)
     if len(data) > LARGEST_STDIN:
         raise UserError(f"the input is larger than {LARGEST_STDIN >> 20} MiB; write it to a file")
     return data.decode(errors="replace")

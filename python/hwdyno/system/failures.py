@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import TypeVar
 
+from hwdyno.system import memory_limits
+
 T = TypeVar("T")
 D = TypeVar("D")
 
@@ -58,6 +60,7 @@ def attempt(part: str, make: Callable[[], T], without: D) -> T | D:
     except Exception as error:  # Any bug: what it may be is not known before.
         if not is_bug(error):
             raise
-        if (sentence := f"{part} is missing: {describe_bug(error)}") not in sentences:
+        why = memory_limits.explain_refusal(error) or describe_bug(error)
+        if (sentence := f"{part} is missing: {why}") not in sentences:
             sentences.append(sentence)
         return without

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 from hwdyno.model.units import LARGEST, as_number, is_number
 from hwdyno.model.words import UserError
@@ -22,6 +22,7 @@ LARGEST_FIGURE = 1e300
 """Largest figure computed from numbers in range: finite, with a margin for one more factor."""
 MAX_COUNT = (1 << 63) - 1
 """Counts fit into 64 bits, as in Parquet and in the engine."""
+PIECE_BYTES = 1 << 20
 
 Made = TypeVar("Made")
 
@@ -30,7 +31,7 @@ def read_text(path: Path, max_bytes: int, kind: str = "", *, errors: str = "stri
     """Read a text file of limited size; ``kind`` is what it should be, for messages. Raises ``UserError``."""
     try:
         with path.open("rb") as file:
-            data = file.read(max_bytes + 1)
+            data = read_at_most(file, max_bytes + 1)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise UserError(f"cannot read {path}: {(getattr(error, 'strerror', None) or str(error)).lower()}") from None
     if len(data) > max_bytes:
@@ -40,6 +41,15 @@ def read_text(path: Path, max_bytes: int, kind: str = "", *, errors: str = "stri
     except UnicodeDecodeError as error:
         why = f"byte {error.start} is {data[error.start]:#04x}, which is not UTF-8"
         raise UserError(f"{path} is not readable as {kind or 'text'}: {why}") from None
+
+
+def read_at_most(file: IO[bytes], max_bytes: int) -> bytes:
+    """The bytes of a file, piece by piece: where Python reads them at once, it allocates ``max_bytes`` first."""
+    pieces, left = [], max_bytes
+    while left > 0 and (piece := file.read(min(left, PIECE_BYTES))):
+        pieces.append(piece)
+        left -= len(piece)
+    return b"".join(pieces)
 
 
 def json_at(text: str | bytes, start: int = 0) -> Any:

@@ -6,7 +6,8 @@ each signal from a pipe, no matter what the interpreter does, and a Python threa
 - While something is kept (``keeping``), the first signal is a request: what runs ends early (``halting``), and the
   runner stops at its next reading (``check``).
 - Any other signal leaves: what runs is stopped, what was measured is kept, what was made is removed (``Stage``), and
-  the process ends. The main thread stops meanwhile, but for what must not be divided (``delay_exit``).
+  the process ends. The main thread stops meanwhile, but for what must not be divided (``delay_exit``). A request that
+  what runs does not follow in time (``HALT_S``) counts as such a signal.
 
 Only a program that calls ``take_over`` has this; elsewhere Python's own handlers stay, and Ctrl-C raises.
 """
@@ -24,17 +25,22 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Protocol
 
+from hwdyno.system import first_signals
+from hwdyno.system.first_signals import SIGNALS, STATUS_OF_SIGNAL
 from hwdyno.system.processes import family, mark_children, read_stat
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LIMIT_S = 0.7
 """Longest time between a signal that leaves and the end of the process, of the time that the machine gives to it."""
 CLEAN_UP_S = 0.5
 """Time for the clean-up within that."""
 STEP_S = 0.02
 """How often what waits while the process leaves looks at the time that was given."""
-STATUS_OF_SIGNAL = 128
-"""A shell's status of a program that a signal ended is this plus the signal's number (as bash and dash report it)."""
+HALT_S = 5.0
+"""Longest time between a request and the end of what runs, likewise; then the process leaves with what it has."""
+
+STATUS_OF_ABORT = 2
+"""That of an error: a library aborted or crashed, as where memory ends (``sys/abort.rs``)."""
+_ABORTS = (signal.SIGABRT, signal.SIGSEGV)
 
 Action = Callable[[], object]
 
@@ -57,6 +63,10 @@ class Guard(Protocol):
 
     def keep(self, is_keeping: bool) -> None:
         """Whether the first signal is a request."""
+        ...
+
+    def run(self, is_running: bool) -> None:
+        """Whether something runs that a request ends."""
         ...
 
     def next(self) -> tuple[int, bool] | None:
@@ -86,6 +96,8 @@ class _Owner:
         self.leaving = False
         self.parked = False
         self.keeping = 0
+        self.running = 0
+        self.counting = threading.Lock()
         self.undivided = 0
         """How many sections the main thread is in that are not to be divided."""
         self.halts: list[Action] = []
@@ -109,7 +121,7 @@ class _Owner:
         self.leaving = True
         # Its handler parks the main thread, and a system call in which it waits is cut short.
         with contextlib.suppress(OSError, ValueError):
-            signal.pthread_kill(self.main, self.number)
+            signal.pthread_kill(self.main, signal.SIGTERM if self.number in _ABORTS else self.number)
         for halt in list(self.halts):
             _quietly(halt)
         self.end_children()
@@ -121,6 +133,8 @@ class _Owner:
                     _quietly(action)
         self.settle(CLEAN_UP_S, lambda: self.undivided > 0)
         self.end_children()
+        if self.number in _ABORTS:  # The guard has printed why.
+            os._exit(STATUS_OF_ABORT)
         with contextlib.suppress(OSError):
             os.write(2, f"{self.name}: interrupted\n".encode())
         os._exit(STATUS_OF_SIGNAL + self.number)
@@ -162,17 +176,20 @@ class _Owner:
 _owner = _Owner()
 
 
-def take_over(name: str, guard: Callable[[float], Guard]) -> None:
+def take_over(name: str, guard: Callable[[float, float], Guard]) -> None:
     """Take over the signals of this process, which then ends as this module says; ``name`` leads its last message.
 
     A signal that was ignored stays so (``nohup``, a shell's background job). Only the main thread may call it.
     """
-    watched = guard(LIMIT_S)
+    watched = guard(LIMIT_S, HALT_S)
     _owner.name, _owner.guard, _owner.main = name, watched, threading.get_ident()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     signal.set_wakeup_fd(watched.fileno(), warn_on_full_buffer=False)
     for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _owner.handle)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    os.write(watched.fileno(), bytes(first_signals.received))
     # Last: to start a thread takes a while, and the guard keeps the signals of that time.
     watch = threading.Thread(target=_owner.watch, name="signals", daemon=True)
     watch.start()
@@ -226,11 +243,29 @@ def halting(halt: Action) -> Iterator[None]:
     """Call ``halt`` in another thread when a signal asks for an early end, and at once if one has; maybe twice."""
     _owner.halts.append(halt)
     try:
-        if _owner.requested:
-            halt()
-        yield
+        with running():
+            if _owner.requested:
+                halt()
+            yield
     finally:
         _owner.halts.remove(halt)
+
+
+@contextlib.contextmanager
+def running() -> Iterator[None]:
+    """Work that ends within ``HALT_S`` after a request; where it does not, the process leaves."""
+    _run(1)
+    try:
+        yield
+    finally:
+        _run(-1)
+
+
+def _run(more: int) -> None:
+    with _owner.counting:
+        _owner.running += more
+        if _owner.guard is not None:
+            _owner.guard.run(_owner.running > 0)
 
 
 def register(stage: Stage, action: Action) -> None:

@@ -3,10 +3,13 @@
 use std::fmt;
 use std::path::Path;
 
-use crate::sys::filesystem;
+use crate::sys::{address_space, filesystem};
 
 /// What is used up where every file and directory takes an inode, and there are no more.
 pub const NO_INODES: &str = "no inodes are left, of which each file takes one";
+
+/// Why nothing was measured where a run was to end before its timed region began.
+pub const STOPPED: &str = "it was stopped before it measured";
 
 /// Why a run gave no reading.
 #[derive(Debug)]
@@ -29,8 +32,26 @@ impl Error {
         let refusal = Self::Machine(format!("{doing}: {error}"), errno);
         match errno {
             Some(libc::EMFILE) => refusal.also("allow more of them, as by `ulimit -n 4096`, or ask for fewer at once"),
+            Some(libc::ENOMEM) => refusal.with_memory_limit(),
             _ => refusal,
         }
+    }
+
+    /// A refusal to start `count` threads, each of which takes a stack.
+    #[must_use]
+    pub fn threads(count: usize, error: &std::io::Error) -> Self {
+        let doing = if count == 1 { "start a thread".into() } else { format!("start {count} threads; use fewer") };
+        let refusal = Self::machine(doing, error);
+        match error.raw_os_error() {
+            Some(libc::EAGAIN) => refusal.with_memory_limit(),
+            _ => refusal,
+        }
+    }
+
+    /// The end of a run that was stopped before its timed region began.
+    #[must_use]
+    pub fn stopped() -> Self {
+        Self::Machine(STOPPED.into(), Some(libc::ECANCELED))
     }
 
     /// A refusal by the filesystem that contains `path`: where its inodes are used up, the system says that its space is.
@@ -56,6 +77,15 @@ impl Error {
                 Some(libc::ENOSPC),
             )),
             _ => Ok(()),
+        }
+    }
+
+    /// The same with the limit of this process's memory, where there is one.
+    #[must_use]
+    pub fn with_memory_limit(self) -> Self {
+        match address_space::description() {
+            Some(says) => self.also(&says),
+            None => self,
         }
     }
 

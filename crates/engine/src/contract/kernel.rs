@@ -108,7 +108,13 @@ impl<K: Kernel> Entry for K {
 
     fn measure(&self, given: &Value, stop: &Stop) -> Result<Reading, Error> {
         let given = Given::<K>::check(given)?;
-        Ok(given.name(self.run(&given.parameters, stop)?))
+        let reading = match self.run(&given.parameters, stop) {
+            Err(Error::Machine(_, Some(libc::ECANCELED))) if stop.is_set() => {
+                Reading { interrupted: true, ..Reading::default() }
+            }
+            result => result?,
+        };
+        Ok(given.name(reading))
     }
 
     #[cfg(any(test, fuzzing))]

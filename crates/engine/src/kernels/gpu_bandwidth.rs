@@ -14,7 +14,7 @@ use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
 use crate::contract::parameter::{PerElement, Role};
 use crate::contract::reading::{Reading, Stream, Verdict};
 use crate::gpu::arithmetic::Precision;
-use crate::gpu::{device, refused, waited, Passes, DEVICE, LAUNCH_NS};
+use crate::gpu::{device, fits, refused, waited, Passes, DEVICE, LAUNCH_NS};
 use crate::loops::memory::primitive::Primitive;
 use crate::sys::device::{self, Argument, Buffer, Device, Queue, Session};
 use crate::sys::opencl::Fact;
@@ -108,7 +108,8 @@ impl Kernel for GpuBandwidth {
                 device.number(Fact::GlobalBytes)
             )));
         }
-        let session = device.open().map_err(refused)?;
+        fits(&device, 3 * array, array)?;
+        let session = device.open(stop).map_err(refused)?;
         let queue = session.queue().map_err(refused)?;
         let arrays = Arrays::new(&device, &session, &queue, parameters).map_err(refused)?;
         let ready = arrays.fastest(width).map_err(refused)?;

@@ -64,7 +64,7 @@ impl Kernel for GpuFlops {
         if width != 0 && !WIDTHS.contains(&width) {
             return Err(Error::usage(format!("width = {width}: write 1, 2, 4, 8, 16, or 0 for the fastest")));
         }
-        let session = device.open().map_err(refused)?;
+        let session = device.open(stop).map_err(refused)?;
         let queue = session.queue().map_err(refused)?;
         let work = Work::new(&device, &session, &queue, precision).map_err(refused)?;
         let shape = work.fastest(width, chains).map_err(refused)?;
@@ -300,6 +300,19 @@ mod tests {
             let each = reading.details["work_items"].as_u64().unwrap() * (width * chains * STEPS) as u64;
             assert_eq!(stream.operations % each, 0);
         }
+    }
+
+    #[test]
+    fn nothing_is_compiled_for_a_run_that_is_to_end() {
+        let Some(_turn) = opencl_cpu() else { return };
+        let (stop, begun) = (Stop::new(), crate::timing::clock::now_ns());
+        stop.set();
+        for (kernel, given) in [("gpu_flops", json!({"on": "cpu"})), ("gpu_bandwidth", json!({"on": "cpu"}))] {
+            let reading = crate::run(kernel, &given, &stop).unwrap();
+            assert!(reading.interrupted && reading.streams.is_empty() && reading.kernel == kernel);
+        }
+        // To compile every shape takes ten times as long.
+        assert!(crate::timing::clock::now_ns() - begun < 4_000_000_000);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::timing::rng::Rng;
 use crate::contract::declare::{integer, INTERVAL_S, RUNTIME};
 use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
 use crate::contract::reading::{Reading, Stream, Verdict};
-use crate::gpu::{device, refused, waited, Passes, DEVICE, LAUNCH_NS};
+use crate::gpu::{device, fits, refused, waited, Passes, DEVICE, LAUNCH_NS};
 use crate::parameters;
 use crate::sys::device::Argument;
 use crate::sys::opencl::Fact;
@@ -44,7 +44,8 @@ impl Kernel for GpuLatency {
         if working_set > most {
             return Err(Error::usage(format!("working_set = {working_set}: the device takes at most {most} B")));
         }
-        let session = device.open().map_err(refused)?;
+        fits(&device, working_set, 3 * working_set)?;
+        let session = device.open(stop).map_err(refused)?;
         let queue = session.queue().map_err(refused)?;
         let ring = ring(working_set as usize / STRIDE);
         let bytes: Vec<u8> = ring.iter().flat_map(|next| next.to_le_bytes()).collect();

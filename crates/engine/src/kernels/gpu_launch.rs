@@ -33,7 +33,7 @@ impl Kernel for GpuLaunch {
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
         let device = device(&parameters.on)?;
-        let session = device.open().map_err(refused)?;
+        let session = device.open(stop).map_err(refused)?;
         let queue = session.queue().map_err(refused)?;
         let kernel = session.kernel(SOURCE, "launch").map_err(refused)?;
         let out = session.buffer(4).map_err(refused)?;

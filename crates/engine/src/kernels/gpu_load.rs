@@ -13,7 +13,7 @@ use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
 use crate::contract::parameter::Role;
 use crate::contract::reading::{CpuTime, Reading, Stream, Verdict};
 use crate::gpu::source::{Access, Slot, Source, ALIGNED};
-use crate::gpu::{device, refused, Passes, DEVICE};
+use crate::gpu::{device, fits, refused, Passes, DEVICE};
 use crate::storage::results::counters::{Device as Disk, Snapshot};
 use crate::sys::cufile;
 use crate::sys::device::{Buffer, Device, Queue, Session, Write};
@@ -78,7 +78,8 @@ impl Kernel for GpuLoad {
         }
         let device = device(&parameters.on)?;
         let source = Source::open(&parameters.path, size, block, parameters.access)?;
-        let session = device.open().map_err(refused)?;
+        fits(&device, (KEPT_BYTES / block).clamp(2, KEPT) * block, buffers as u64 * (block + ALIGNED))?;
+        let session = device.open(stop).map_err(refused)?;
         let queue = session.queue().map_err(refused)?;
         if source.access == Access::Gds {
             return by_gds(&device, &session, &queue, &source, parameters, stop);

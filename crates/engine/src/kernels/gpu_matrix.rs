@@ -8,7 +8,7 @@ use crate::contract::declare::{choice, integer, INTERVAL_S, RUNTIME};
 use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
 use crate::contract::reading::{Reading, Stream, Verdict};
 use crate::gpu::arithmetic::Precision;
-use crate::gpu::{device, refused, waited, Passes, DEVICE};
+use crate::gpu::{device, fits, refused, waited, Passes, DEVICE};
 use crate::sys::cublas::{self, Product, Types};
 use crate::sys::device::{Buffer, Device, Queue};
 use crate::{parameters, words};
@@ -93,7 +93,8 @@ impl Kernel for GpuMatrix {
                 least % 10
             )));
         }
-        let session = device.open().map_err(refused)?;
+        fits(&device, 0, n * n * precision.result().bytes() as u64)?;
+        let session = device.open(stop).map_err(refused)?;
         let queue = session.queue().map_err(refused)?;
         let types = precision.types();
         let count = n * n;

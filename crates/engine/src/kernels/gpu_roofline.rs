@@ -10,7 +10,7 @@ use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
 use crate::contract::parameter::Role;
 use crate::contract::reading::{Reading, Stream, Verdict};
 use crate::gpu::arithmetic::Precision;
-use crate::gpu::{device, refused, waited, Passes, DEVICE};
+use crate::gpu::{device, fits, refused, waited, Passes, DEVICE};
 use crate::parameters;
 use crate::sys::device::{Argument, Device};
 use crate::sys::opencl::Fact;
@@ -73,7 +73,8 @@ impl Kernel for GpuRoofline {
         let shape = Shape::of(&device, precision, flops);
         let each = shape.width * shape.chains;
         let elements = array as usize / precision.bytes() / (each * shape.group) * (each * shape.group);
-        let session = device.open().map_err(refused)?;
+        fits(&device, 2 * array, 2 * array)?;
+        let session = device.open(stop).map_err(refused)?;
         let queue = session.queue().map_err(refused)?;
         let mut rng = Rng::new(3);
         // The multiplier is so near to 1 that what a step left out shows, however many there are.

@@ -8,7 +8,7 @@ use crate::contract::declare::{choice, integer, INTERVAL_S, RUNTIME};
 use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
 use crate::contract::parameter::Role;
 use crate::contract::reading::{Reading, Stream, Verdict};
-use crate::gpu::{device, refused, Passes, DEVICE};
+use crate::gpu::{device, fits, refused, Passes, DEVICE};
 use crate::sys::device::{Buffer, Device, Queue, Session};
 use crate::sys::opencl::Fact;
 use crate::timing::histogram::Histogram;
@@ -65,7 +65,8 @@ impl Kernel for GpuTransfer {
         if block > most {
             return Err(Error::usage(format!("block = {block}: the device takes at most {most} B in one buffer here")));
         }
-        let session = device.open().map_err(refused)?;
+        fits(&device, 2 * block, 4 * block)?;
+        let session = device.open(stop).map_err(refused)?;
         if operation == Operation::Within {
             return within(&device, &session, parameters, stop);
         }

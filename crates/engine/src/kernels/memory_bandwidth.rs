@@ -3,7 +3,7 @@
 use crate::contract::declare::{integer, Group, CPUS, INTERVAL_S, RUNTIME, THREADS};
 use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
 use crate::contract::reading::{Reading, Stream, Verdict};
-use crate::loops::memory::allocation::{fits, paged};
+use crate::loops::memory::allocation::{fits, paged, SMALLER};
 use crate::loops::memory::operation::Choice;
 use crate::loops::memory::traffic::{Moved, Traffic};
 use crate::loops::memory::trial;
@@ -79,7 +79,7 @@ impl Kernel for MemoryBandwidth {
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
         let Parameters { threads, runtime, interval_s, working_set, ref placement, .. } = *parameters;
         let work = parameters.traffic.work(placement, working_set, None)?;
-        fits(working_set.saturating_mul(threads as u64))?;
+        fits(working_set.saturating_mul(threads as u64), SMALLER)?;
         let cpus = placement.processors(&parameters.cpus)?;
         let (traffics, choice) = trial::ready(work, threads, &cpus)?;
         let traffics = PerMember::new(traffics);

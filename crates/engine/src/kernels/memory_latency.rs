@@ -5,7 +5,7 @@ use crate::sys::clock_chain;
 use crate::contract::declare::{choice, integer, Group, CPUS, INTERVAL_S, RUNTIME, THREADS};
 use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
 use crate::contract::reading::{Reading, Stream, Verdict};
-use crate::loops::memory::allocation::{fits, paged, refused};
+use crate::loops::memory::allocation::{fits, paged, refused, SMALLER};
 use crate::loops::memory::chase::{Chase, Locality, Meter, Ring};
 use crate::loops::memory::work::Placement;
 use crate::parameters;
@@ -106,7 +106,7 @@ impl Kernel for MemoryLatency {
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
         let Parameters { threads, runtime, interval_s, working_set, stride, ref placement, .. } = *parameters;
         let ring = parameters.ring.ring(placement, ("working_set", working_set), stride)?;
-        fits(working_set.saturating_mul(threads as u64))?;
+        fits(working_set.saturating_mul(threads as u64), SMALLER)?;
         let cpus = placement.processors(&parameters.cpus)?;
         let clock_before = clock_chain::hertz();
         let outcome = Crew::new(threads, &cpus, runtime, interval_s, stop).run(

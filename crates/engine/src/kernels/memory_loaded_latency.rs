@@ -7,7 +7,7 @@ use crate::contract::declare::{integer, Group, CPUS, INTERVAL_S, RUNTIME, THREAD
 use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
 use crate::contract::parameter::Role;
 use crate::contract::reading::{Reading, Stream};
-use crate::loops::memory::allocation::{fits, paged};
+use crate::loops::memory::allocation::{fits, paged, SMALLER};
 use crate::loops::memory::operation::{Choice, Isa};
 use crate::loops::memory::trial;
 use crate::loops::memory::work::{Placement, TrafficParameters, Work};
@@ -66,7 +66,7 @@ impl Kernel for MemoryLoadedLatency {
         let Parameters { threads, runtime, interval_s, chase_set, ref placement, .. } = *parameters;
         let ring = parameters.ring.ring(placement, ("chase_set", chase_set), 64)?;
         let work = parameters.traffic.work(placement, parameters.working_set, Some(parameters.delay))?;
-        fits(work.working_set.saturating_mul(threads as u64).saturating_add(chase_set))?;
+        fits(work.working_set.saturating_mul(threads as u64).saturating_add(chase_set), SMALLER)?;
         let cpus = placement.processors(&parameters.cpus)?;
         // The first processor chases, and the traffic begins on the second.
         let behind: Vec<_> = (1..=cpus.len()).map(|at| cpus[at % cpus.len()]).collect();

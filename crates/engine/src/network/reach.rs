@@ -94,9 +94,9 @@ fn greet_once(
         Ok(control)
     });
     greeted.map_err(|error| {
-        let (errno, kind) = (error.raw_os_error(), error.kind());
+        let kind = error.kind();
         if stop.is_set() {
-            return (Error::Machine("it was ended before the test began".into(), errno), kind);
+            return (Error::stopped(), kind);
         }
         let place = place(address);
         let says = match kind {
@@ -110,7 +110,7 @@ fn greet_once(
             _ if is_cut_off(kind) => format!("the service at {place} closed the connection before the test; {WHICH}"),
             _ => format!("the server at {place}: {error}"),
         };
-        (Error::Machine(says, errno), kind)
+        (Error::Machine(says, error.raw_os_error()), kind)
     })
 }
 

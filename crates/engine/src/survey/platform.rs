@@ -10,6 +10,7 @@ use super::mounts::{self, Mount};
 use super::record::{LONGEST_PATH, MAX_LEVELS};
 use super::scan::Survey;
 use super::tree::{parent, Ranges, Tree};
+use crate::sys::address_space;
 use crate::sys::uring::Queues;
 
 /// cgroup v1 writes "no limit" as the greatest multiple of a page below 2^63; no machine has that much memory.
@@ -255,11 +256,12 @@ impl Groups {
     }
 }
 
-/// What may be taken on this machine without swapping: free memory, or less where a control group's limit is nearer;
-/// none where the system does not say.
+/// What may be taken on this machine without swapping: free memory, or less where a limit of a control group or of this
+/// process is nearer; none where the system does not say.
 #[must_use]
 pub fn available_bytes() -> Option<u64> {
-    available_in(&Tree::open(Path::new("/")))
+    let limits = [available_in(&Tree::open(Path::new("/"))), address_space::left_bytes()];
+    limits.into_iter().flatten().min()
 }
 
 fn available_in(tree: &Tree) -> Option<u64> {

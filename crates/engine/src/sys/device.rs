@@ -8,6 +8,8 @@ use super::cublas::Product;
 use super::cuda;
 use super::driver::{DeviceAddress, Driver, Handle, Value, Way};
 use super::opencl::{self, Fact};
+use crate::contract::error::STOPPED;
+use crate::contract::kernel::Stop;
 
 /// A device by its driver.
 #[derive(Clone)]
@@ -73,12 +75,13 @@ impl Device {
         }
     }
 
-    /// Opens it for work.
+    /// Opens it for work that ends early once `stop` is set.
     ///
     /// # Errors
     /// What the driver refused.
-    pub fn open(&self) -> Result<Session, String> {
+    pub fn open(&self, stop: &Stop) -> Result<Session, String> {
         Ok(Session {
+            stop: stop.clone(),
             driver: match self {
                 Self::OpenCl(device) => Box::new(device.open()?),
                 Self::Cuda(device) => Box::new(device.open()?),
@@ -89,6 +92,7 @@ impl Device {
 
 /// A device that is open for work.
 pub struct Session {
+    stop: Stop,
     driver: Box<dyn Driver>,
 }
 
@@ -109,11 +113,14 @@ impl Session {
         Ok(Buffer { handle: self.driver.buffer(bytes)?, driver: &*self.driver, bytes })
     }
 
-    /// Compiles `source`, and gives the function `name` in it.
+    /// Compiles `source`, and gives the function `name` in it. A compiler may take seconds, and nothing cuts it short.
     ///
     /// # Errors
-    /// The compiler's own words.
+    /// The compiler's own words; [`STOPPED`] where the run is to end.
     pub fn kernel(&self, source: &str, name: &str) -> Result<Kernel<'_>, String> {
+        if self.stop.is_set() {
+            return Err(STOPPED.into());
+        }
         Ok(Kernel { handles: self.driver.kernel(source, name)?, driver: &*self.driver })
     }
 }

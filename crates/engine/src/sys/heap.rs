@@ -2,8 +2,23 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::address_space;
+
 /// Kernels that run now.
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
+
+/// Lets all threads share one arena where this process's memory is limited: each other one would take 64 MiB of it.
+#[cfg(target_env = "gnu")]
+pub fn spare_address_space() {
+    if address_space::left_bytes().is_some() {
+        // SAFETY: mallopt(3) takes two numbers and the allocator's own locks.
+        unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
+    }
+}
+
+/// Other C libraries have no arenas.
+#[cfg(not(target_env = "gnu"))]
+pub fn spare_address_space() {}
 
 /// One kernel's use of the heap; when the last one ends, the system gets back what is free.
 ///

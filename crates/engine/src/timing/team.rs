@@ -178,7 +178,7 @@ fn start(members: usize, cpus: &[u64], work: &(dyn Fn(&Member<'_>) + Sync)) -> R
             panicked |= handle.join().is_err();
         }
         match refused {
-            Some(error) => Err(Error::machine(format!("start {members} threads; use fewer"), &error)),
+            Some(error) => Err(Error::threads(members, &error)),
             None if panicked => Err(Error::Machine("a measuring thread panicked; please report it".into(), None)),
             None => Ok(()),
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from hwdyno.measure.topology import Topology, count_gpus
 from hwdyno.model.axes import with_clients
 from hwdyno.model.machine import Machine
 from hwdyno.model.words import Declaration
+from hwdyno.system import memory_limits, signals
 
 
 class Local:
@@ -68,7 +70,11 @@ class Local:
     def run(self, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:
         """Run a kernel once and give its Reading; see ``Host.run`` for what it raises."""
         if kernel in workloads.WORKLOADS:
-            return workloads.find(kernel).run(parameters)
+            try:
+                with signals.running():  # A library's call, such as a solve, cannot be halted.
+                    return workloads.find(kernel).run(parameters)
+            except MemoryError as error:
+                raise OSError(errno.ENOMEM, memory_limits.explain_refusal(error)) from None
         return engine.run(kernel, parameters)
 
     def run_under_load(self, load: KernelCall, work: KernelCall, settle_s: float) -> UnderLoad:

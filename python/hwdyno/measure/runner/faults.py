@@ -9,11 +9,12 @@ from dataclasses import replace
 from hwdyno.measure.measurement import Reading
 from hwdyno.measure.workspace import DataFile
 from hwdyno.model.words import ExperimentResult, Parameters, Run
-from hwdyno.system import signals
+from hwdyno.system import memory_limits, signals
 
 # After these errors the storage is gone or full, and more points would fail the same way.
 _GONE = {errno.ENODEV, errno.ENXIO, errno.EIO, errno.ENOSPC, errno.EROFS, errno.ESTALE, errno.ENOTCONN, errno.EDQUOT}
 
+NO_FINDINGS = "the findings are missing"
 _NOT_STORED = "the Run could not be stored"
 
 
@@ -25,6 +26,12 @@ def format_error(error: Exception) -> str:
     """An error in the system's words, on one line."""
     says = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return " ".join(str(says).split())
+
+
+def explain_missing_findings(error: Exception) -> str:
+    """Why a Run has no findings, on one line."""
+    cause = memory_limits.explain_refusal(error) or f"{type(error).__name__}: {format_error(error)}"
+    return f"{NO_FINDINGS}: {cause}"
 
 
 def ends_all(error: Exception) -> bool:

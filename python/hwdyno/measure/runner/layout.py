@@ -101,7 +101,8 @@ def _write(made: FileLayout, size: int, plan: Plan, workspace: DataFile, host: H
         if error.errno in NO_ROOM:
             made.full = True
             return 0.0
-        raise UserError(f"--path {workspace.place.path}: {error.strerror or error}; use another --path") from None
+        remedy = "" if error.errno == errno.ENOMEM else "; use another --path"
+        raise UserError(f"--path {workspace.place.path}: {error.strerror or error}{remedy}") from None
     made.full = made.full or any(int(fault["errno"]) in NO_ROOM for fault in reading.get("faults", ()))
     made.interrupted = made.interrupted or bool(reading.get("interrupted"))
     return 0.0 if made.interrupted else compute_throughput(reading, "bytes")

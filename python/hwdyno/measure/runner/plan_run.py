@@ -141,8 +141,7 @@ class PlanRun(RunRecord):
         try:
             run = explain(run)
         except Exception as error:  # A fault in a rule must not cost what was measured.
-            why = f"the findings are missing: {type(error).__name__}: {faults.format_error(error)}"
-            run = replace(run, degraded=(*run.degraded, why))
+            run = replace(run, degraded=(*run.degraded, faults.explain_missing_findings(error)))
         run = faults.mark_interrupted(run, self.interrupted, planned)
         try:
             journal.finish(run)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hwdyno.measure.workloads import blas
 from hwdyno.model.words import Axis, Declaration
-from hwdyno.system import signals
+from hwdyno.system import memory_limits, signals
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,6 +18,8 @@ RESIDUAL_LIMIT = 16.0
 """HPL's threshold for ||Ax - b|| / (eps (||A|| ||x|| + ||b||) n), in infinity norms."""
 LIBRARIES = ("auto", *blas.NAMES)
 MAX_SOLVES = 1000
+COPIES = 8
+"""Matrices of n x n that exist at once: factors, their copies, the result, and what checks it."""
 
 
 DECLARATION = Declaration(
@@ -61,12 +63,16 @@ class Linpack:
         """Solve until the time is up; only the solving itself is timed, and each solution is checked."""
         settings = {axis.name: axis.default for axis in DECLARATION.axes} | parameters
         n, threads = int(settings["n"]), int(settings["threads"])
-        _check_room(n)
+        _check_room(n, 3 * 8 * n * n, _free_bytes())
         from threadpoolctl import ThreadpoolController
 
         solver = blas.find_routine(str(settings["operation"]), str(settings["blas"]))
         controller = ThreadpoolController()
         library = blas.library(controller, solver.module, str(settings["blas"]))
+        # A library that is refused a buffer crashes.
+        needed = COPIES * 8 * n * n
+        memory_limits.check_room(needed, f"n = {n} with {threads} threads", threads)
+        _check_room(n, needed, memory_limits.control_group_left())
         with controller.limit(limits=threads, user_api="blas"):
             return _reading(settings, n, threads, library, solver)
 
@@ -91,16 +97,18 @@ def residual(a: NDArray[np.float64], x: NDArray[np.float64], b: NDArray[np.float
     return norm(a @ x - b) / scale if scale else float("inf")
 
 
-def _check_room(n: int) -> None:
-    """Three matrices of n x n doubles have to fit into what is free."""
-    needed = 3 * 8 * n * n
+def _free_bytes() -> int | None:
     try:
-        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError):
-        return
-    if needed > free:
-        most = int((free / 24) ** 0.5)
-        raise ValueError(f"n = {n}: its matrices need {needed >> 20} MiB, and {free >> 20} are free; take --n {most}")
+        return None
+
+
+def _check_room(n: int, needed: int, free: int | None) -> None:
+    """Refuse matrices of n x n that do not fit into what is free."""
+    if free is not None and needed > free:
+        most = int(n * (free / needed) ** 0.5)
+        raise MemoryError(f"n = {n}: its matrices need {needed >> 20} MiB, and {free >> 20} are free; take --n {most}")
 
 
 def _reading(settings: dict[str, Any], n: int, threads: int, library: dict[str, Any], solver: Any) -> dict[str, Any]:

@@ -45,9 +45,16 @@ def run_job(job: dict[str, Any]) -> dict[str, Any] | None:
     if process.returncode and signals.is_end_requested():
         return None
     if process.returncode:
-        lines = [line.strip() for line in err.splitlines() if line.strip()] or ["no message"]
+        lines = [line.strip() for line in err.splitlines() if line.strip()] or [_explain_status(process.returncode)]
         raise OSError(f"{job.get('loader') or job.get('stack')} failed: {lines[-1][:300]}")
     return dict(json.loads(out))
+
+
+def _explain_status(status: int) -> str:
+    """How a process ended that printed nothing."""
+    if status == -signal.SIGKILL:
+        return "its process was killed (SIGKILL), as the system does where memory ends; use a smaller model"
+    return f"its process ended by signal {-status}" if status < 0 else f"status {status} without a message"
 
 
 def _search_path() -> str:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno.measure.workloads import model_files as files
-from hwdyno.system import safe_files
+from hwdyno.system import memory_limits, safe_files
 
 _MIN_ROOM = 1 << 20
 """Bytes; a storage with less is full for an engine that does not say why it could not write."""
@@ -428,12 +428,14 @@ def main() -> None:
     answer = os.dup(1)
     os.dup2(2, 1)
     job = json.loads(sys.argv[1])
+    memory_limits.refuse_large_libraries()
     try:
         made = _JOBS[job["do"]](job)
     except Exception as error:
         # An error of this tool's own is a sentence.
         kind = "" if isinstance(error, OSError) and error.errno is None else f"{type(error).__name__}: "
-        sys.stderr.write(f"{kind}{' '.join(str(error).split())}\n")
+        says = memory_limits.explain_refusal(error) or f"{kind}{' '.join(str(error).split())}"
+        sys.stderr.write(f"{says}\n")
         sys.exit(1)
     os.write(answer, json.dumps(made).encode())
 

@@ -10,17 +10,19 @@ use crate::sys::pages::Pages;
 /// Refuses to take more than nine tenths of what is free, since swapping is not measuring memory.
 ///
 /// # Errors
-/// Usage, with both figures.
-pub fn fits(bytes: u64) -> Result<(), Error> {
+/// Usage, with both figures, and this process's limit.
+pub fn fits(bytes: u64, remedy: &str) -> Result<(), Error> {
     match available_bytes() {
-        Some(free) if bytes > free / 10 * 9 => Err(Error::usage(format!(
-            "{} MiB are needed in total, but {} MiB are free: use a smaller working set or fewer threads",
-            bytes >> 20,
-            free >> 20
-        ))),
+        Some(free) if bytes > free / 10 * 9 => {
+            let says = format!("{} MiB are needed in total, but {} MiB are free: {remedy}", bytes >> 20, free >> 20);
+            Err(Error::Usage(says).with_memory_limit())
+        }
         _ => Ok(()),
     }
 }
+
+/// What mends a working set that does not fit.
+pub const SMALLER: &str = "use a smaller working set or fewer threads";
 
 /// Why memory was refused, and the remedy.
 #[must_use]
@@ -32,7 +34,7 @@ pub fn refused(pages: Pages, bytes: u64, error: &io::Error) -> Error {
         }
         _ => "",
     };
-    Error::Machine(format!("map {} KiB of memory: {error}{remedy}", bytes >> 10), error.raw_os_error())
+    Error::machine(format!("map {} KiB of memory{remedy}", bytes >> 10), error)
 }
 
 /// Writes into the reading which pages the memory got.

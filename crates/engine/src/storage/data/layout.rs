@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::contract::kernel::{Error, Stop};
 use crate::contract::reading::{Note, Reading, Samples, Stream};
+use crate::loops::memory::allocation;
 use crate::safe_files::{self, Made};
 use crate::storage::data::data_files;
 use crate::storage::results::metrics::Metrics;
@@ -114,6 +115,7 @@ fn fill(path: &Path, file: &File, before: u64, size: u64, seed: u64, stop: &Stop
     }
     let needed: u64 = gaps.iter().map(|(from, to)| to - from).sum();
     enough_room(path, path, needed)?;
+    allocation::fits(CHUNK * CHUNKS, "free memory, or raise its limit")?;
     let buffers = Region::new((CHUNK * CHUNKS) as usize).map_err(|e| failed("map buffers for", &e))?;
     buffers.fill_random(seed);
 

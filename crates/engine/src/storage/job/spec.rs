@@ -255,7 +255,8 @@ impl Job {
                 "bs x iodepth x numjobs needs {} MiB of buffers but {} MiB of memory are available: lower one of them",
                 needed >> 20,
                 limit >> 20
-            )));
+            ))
+            .with_memory_limit());
         }
         Ok(())
     }
