@@ -7,7 +7,7 @@ from hwdyno.system import first_signals, standard_streams
 
 
 def main() -> int:
-    """Own the signals and the standard streams before anything else is imported, and run the command line; gives the exit status."""
+    """Own signals and standard streams before anything else is imported, and run the command line; gives its status."""
     first_signals.keep()
     standard_streams.take_over()
     try:

@@ -193,7 +193,7 @@ class RunIndex:
             if state != _MADE:
                 is_other = state[:2] != _MADE[:2]
                 raise DamageError(
-                    "is of another version of hwdyno" if is_other else "was damaged (its table is another)"
+                    "it is of another version of hwdyno" if is_other else "was damaged (its table is another)"
                 )
         except BaseException:
             index.close()
