@@ -25,7 +25,11 @@ def main() -> int:
         limits = "see the limits of memory (`ulimit -v`) and threads (`ulimit -u`, pids.max of the control group)"
         sys.stderr.write(f"hwdyno cannot start: {says}; {limits}\n")
         return 2
-    return run_command_line()
+    try:
+        return run_command_line()
+    except MemoryError:  # Even its explanation needs memory.
+        os.write(2, b"hwdyno: out of memory; see `ulimit -v`\n")
+        return 2
 
 
 if __name__ == "__main__":
