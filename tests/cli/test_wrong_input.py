@@ -133,8 +133,8 @@ TABLE: tuple[tuple[str, str], ...] = (
     ("compare newer.json none", "update hwdyno"),
     ("compare bare.json none", "Field required"),
     ("report folder", "a Run is one page (.html) or document (.json) in it: has neither"),
-    ("report empty", "not JSON"),
-    ("report binary", "not JSON"),
+    ("report empty", "has no known tool's output"),
+    ("report binary", "has no known tool's output"),
     ("report torn.json", "cut off"),
     ("report newer.json", "update hwdyno"),
     ("report bare.json", "Field required"),
@@ -142,7 +142,7 @@ TABLE: tuple[tuple[str, str], ...] = (
     ("report deep.json", "not JSON"),
     ("report nan.json", "NaN"),
     (f"report {LONG}", "hwdyno: xxx"),
-    ("report /etc/passwd", "not JSON"),
+    ("report /etc/passwd", "has no known tool's output"),
     ("history --limit x", "whole number"),
     ("history --limit=-1", "whole number"),
     ("machine --path none", "does not exist"),
@@ -223,3 +223,20 @@ def test_a_document_that_cannot_be_read_is_named_in_the_history(
     printed = capsys.readouterr()
     assert "Traceback" not in printed.err
     assert "cut off" in printed.err
+
+
+@pytest.mark.parametrize("command", ["audit", "report", "compare", "import"])
+def test_a_text_of_no_result_is_refused_in_the_same_words(
+    command: str, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "hello.txt").write_text("hello\n")
+    words = [command, *(["hello.txt"] if command == "compare" else []), "hello.txt"]
+    assert main(words) == 2
+    assert "hello.txt has no known tool's output and no table with results" in capsys.readouterr().err
+
+
+def test_what_can_be_audited_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", "--formats"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert {"fio-json", "stream-text", "table", "text"} <= {line.split()[0] for line in lines}
+    assert all(len(line.split()) > 2 and " Run" not in line for line in lines)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 from hwdyno.cli.help import Help
 from hwdyno.cli.statuses import DEGRADED, OK
 from hwdyno.model.units import format_ratio, plural
+from hwdyno.model.words import UserError
 
 if TYPE_CHECKING:
     from hwdyno.model.words import ExperimentResult, Finding, Measurement, Run
@@ -36,12 +38,13 @@ HELP = Help(
 def add(parser: argparse.ArgumentParser) -> None:
     """The options of ``hwdyno audit``."""
     parser.add_argument(
-        "files", metavar="FILE", nargs="+", help="a tool's output, a table (CSV, Markdown, HTML), or - for pasted cells"
+        "files", metavar="FILE", nargs="*", help="a tool's output, a table (CSV, Markdown, HTML), or - for pasted cells"
     )
     from hwdyno.cli.options import add_limits, add_map
 
     add_map(parser)
     add_limits(parser)
+    parser.add_argument("--formats", action="store_true", help="list what can be read")
     parser.add_argument("--all", action="store_true", help="also print tables, curves and observations")
     parser.add_argument("--json", action="store_true", help="print the audit as a Run document")
     parser.add_argument("--html", metavar="FILE", type=Path, help="write the page: one self-contained file")
@@ -54,6 +57,11 @@ def run(args: argparse.Namespace) -> int:
     from hwdyno.report.sources import ceilings_given, merge_sources, parse_maps, read_sources
     from hwdyno.system.store import to_json
 
+    if args.formats:
+        sys.stdout.write(list_readers())
+        return OK
+    if not args.files:
+        raise UserError("name a FILE to audit, or see what can be read with --formats")
     sources = read_sources(args.files, parse_maps(args.map))
     given = ceilings_given(args.ceiling, args.link, args.device, limits=True)
     document = explain_run(merge_sources(sources, given))
@@ -73,6 +81,22 @@ def run(args: argparse.Namespace) -> int:
         else:
             sys.stdout.write(_verdict(document))
     return DEGRADED if list_faults(document) else OK
+
+
+def list_readers() -> str:
+    """Every format by its name in a Run, with what its reader takes, and in which order they are tried."""
+    from hwdyno.formats import by_shape, list_formats
+    from hwdyno.system.printable import columns
+
+    documented = [(reader.NAME, reader.__doc__) for reader in list_formats().values()]
+    documented.append((by_shape.NAME, by_shape.__doc__))
+    return columns([(name, _describe_input(documentation or "")) for name, documentation in documented])
+
+
+def _describe_input(documentation: str) -> str:
+    """What a reader takes, in the first sentence of its module."""
+    sentence = documentation.partition("\n")[0].removeprefix("Reads ").replace("``", "").replace(" into a Run", "")
+    return re.sub(r",? and (?:writes|says) .*", "", sentence).rstrip(".,")
 
 
 def list_faults(document: Run) -> list[Finding]:

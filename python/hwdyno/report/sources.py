@@ -98,7 +98,7 @@ def read_head(path: Path) -> str:
 
 
 def _is_foreign(path: Path) -> bool:
-    """Whether a file looks like another tool's output or a table."""
+    """Whether a file is another tool's output, a table or any other text, and no document of hwdyno's."""
     from hwdyno import formats
     from hwdyno.system import foreign
 
@@ -108,7 +108,8 @@ def _is_foreign(path: Path) -> bool:
         text = foreign.read_text(path, formats.LARGEST_BYTES, errors="replace")
     except UserError:
         return False
-    return '"hwdyno.run/' not in text[:65536] and formats.is_known(text)
+    may_be_ours = text.lstrip()[:1] in {"{", "["}
+    return '"hwdyno.run/' not in text[:65536] and (not may_be_ours or formats.is_known(text))
 
 
 def _add_ceilings(run: Run, given: Ceilings | None) -> Run:

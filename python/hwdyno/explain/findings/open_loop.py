@@ -197,6 +197,8 @@ def find_idle_storage(case: Case) -> Verdict | None:
     rate, stated = mean_rate(point), case.number("iodepth") or case.number("numjobs")
     if not effective or not rate or latency is None or not stated or case.read_share not in {0.0, 1.0}:
         return None  # Half of a mix may be all that a row has.
+    if case.number("clients"):
+        return None  # Its rate is of all of them, and its jobs are of each.
     offered = offered_and_reached(case)
     idle, gap_ns = 1 - effective / case.jobs, case.jobs / rate * 1e9 - latency.mean
     if idle <= case.tolerance(MAX_IDLE, rate, latency.mean) or gap_ns < MIN_GAP_NS:
