@@ -87,7 +87,8 @@ def print_run(
         console.print()
         console.print(Text(more), end="", soft_wrap=True)
     # The figures are shown, too, where what sums them up failed.
-    if verbose or not (card.rows or run.quoted):
+    has_points = any(experiment.points for experiment in run.experiments)
+    if verbose or (has_points and not (card.rows or run.quoted)):
         _print_all(run, console)
     else:
         for lost in textwrap.wrap(card.lost, console.width):
