@@ -380,6 +380,7 @@ class _Table:
             "workload": named[0],
             "needs_bytes_s": {name: kind.need_bytes_s for name, kind in needs.items()},
             "au_pass": min(kind.au for kind in needs.values()),
+            "batches": {name: kind.batch_size for name, kind in needs.items()},
         }
 
     def _has_models(self) -> bool:
