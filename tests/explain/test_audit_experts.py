@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from audited import audited, faults
+from audited import audited, faults, points
 
 UNET3D = """MLPerf Storage, unet3d, one simulated GPU
 
@@ -32,6 +32,27 @@ General statistics:
 OLD_SYSBENCH = """$ sysbench --num-threads=4 --test=memory --memory-block-size={block} --memory-oper=read run
 Operations performed: 5242880 (650506.28 ops/sec)
 20480.00 MB transferred (2541.04 MB/sec)
+"""
+TWO_TESTS = """We compare TCP and UDP.
+
+$ iperf3 -c 127.0.0.1
+Connecting to host 127.0.0.1, port 5201
+[  5]   0.00-10.00  sec  11.0 GBytes  9.42 Gbits/sec    0             sender
+[  5]   0.00-10.00  sec  11.0 GBytes  9.41 Gbits/sec                  receiver
+
+UDP is faster, as the next section shows.
+
+$ iperf3 -c 10.0.0.2
+Connecting to host 10.0.0.2, port 5201
+[  5]   0.00-10.00  sec  1.10 GBytes   942 Mbits/sec    0             sender
+[  5]   0.00-10.00  sec  1.10 GBytes   941 Mbits/sec                  receiver
+"""
+UDP_SERVER = """Accepted connection from 10.0.0.1, port 59996
+[  5]   0.00-1.00  sec   200 MBytes  1678 Mbits/sec  0.005 ms  1000/100000 (1%)
+[  5]   1.00-2.00  sec   200 MBytes  1678 Mbits/sec  0.005 ms  22000/100000 ({share}%)
+[  5]   2.00-3.00  sec   200 MBytes  1678 Mbits/sec  0.005 ms  1000/100000 (1%)
+[ ID] Interval           Transfer     Bandwidth       Jitter    Lost/Total Datagrams
+[  5]   0.00-3.00  sec  0.00 Bytes  0.00 bits/sec  0.005 ms  24000/300000 (8%)
 """
 KIB_BLOCKS = "1000.00 MiB transferred (100.00 MiB/sec)"
 DISK_TABLE = "\n\n| Test | Bandwidth |\n|---|---|\n| sequential read | {rate} |\n| sequential write | 110 MB/s |\n"
@@ -71,6 +92,9 @@ def rows(*lines: str) -> str:
         (OLD_SYSBENCH.format(block="4K"), "block_in_cache", "4 KiB"),
         (SYSBENCH.format(block="64MiB", rate=KIB_BLOCKS), "block_in_cache", None),
         (OLD_SYSBENCH.format(block="1G"), "block_in_cache", None),
+        # A loss that is not lost / sent.
+        (UDP_SERVER.format(share=2.2), "loss_miscounted", "are 22%"),
+        (UDP_SERVER.format(share=22), "loss_miscounted", None),
         # The link, the disk or the most that the text itself states.
         ("The drive is on a USB 2.0 port." + DISK_TABLE.format(rate="1473 MB/s"), "above_stated", "USB 2.0"),
         ("One NVMe drive on PCIe 3.0 x1." + DISK_TABLE.format(rate="1.1 GB/s"), "above_stated", "PCIe 3.0 x1"),
@@ -103,3 +127,17 @@ def test_what_a_study_states_is_named_together(tmp_path: Path) -> None:
     assert set(faults(audited(UNET3D + CEPH + table, tmp_path))) == {
         *("mislabelled_accelerator", "published_steps", "published_unit"),
     }
+
+
+def test_iperf3s_protocol_and_path_are_of_its_own_test(tmp_path: Path) -> None:
+    found = points(audited(TWO_TESTS, tmp_path))
+    assert [(point.parameters["protocol"], point.parameters.get("path")) for point in found] == [
+        ("tcp", "loopback"),
+        ("tcp", None),
+    ]
+
+
+def test_intervals_are_summed_where_their_sum_is_printed_as_0(tmp_path: Path) -> None:
+    (point,) = points(audited(UDP_SERVER.format(share=22), tmp_path))
+    assert point.throughput.value == pytest.approx(200 * 2**20)
+    assert point.details["loss_share"] == pytest.approx(0.08)

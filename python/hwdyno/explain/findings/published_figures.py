@@ -1,4 +1,4 @@
-"""Figures of a published table that cannot be two readings: one copied into two rows, one at a counter's limit."""
+"""Figures of a published result that no tool printed so: copied into two rows, at a counter's limit, miscounted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import pairwise
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.published import sum_rounding
 from hwdyno.explain.findings.rule import Case, Verdict, operations_per_s
-from hwdyno.model.units import format_bytes_s, format_size, number_at
+from hwdyno.model.units import format_bytes_s, format_size, number_at, plural
 from hwdyno.model.words import Measurement
 
 MIN_DIGITS = 5
@@ -59,6 +59,22 @@ def full_counter(case: Case) -> Verdict | None:
     )
 
 
+def loss_miscounted(case: Case) -> Verdict | None:
+    """A share of lost datagrams that is not lost / sent: digits were dropped or typed."""
+    wrong = case.point.details.get("wrong_losses") or ()
+    if not wrong:
+        return None
+    share, lost, sent = max(wrong, key=lambda row: row[1] / row[2])
+    return Verdict(
+        "warning",
+        f"The loss is not what its counts make ({plural(len(wrong), 'line')}; {case.label}): {share * 100:.3g}% is "
+        f"stated, but {lost:,} of {sent:,} datagrams are {lost / sent * 100:.3g}%.",
+        {"stated": share, "lost": lost, "sent": sent, "lines": len(wrong)},
+        "Take the loss from the counts, and check the lines against the tool's output.",
+        weight=lost / sent,
+    )
+
+
 def _exact_rate(point: Measurement) -> float | None:
     """The rate as printed, to its last digit; none where it was rounded or has a fraction."""
     rate = operations_per_s(point)
@@ -70,4 +86,5 @@ def _exact_rate(point: Measurement) -> float | None:
 RULES = (
     Rule("equal_figures", "experiment", equal_figures, Applies(imported=True, resources=("storage",))),
     Rule("full_counter", "point", full_counter, Applies(imported=True, resources=("storage",)), degrades=True),
+    Rule("loss_miscounted", "point", loss_miscounted, Applies(imported=True, needs=("details.wrong_losses",))),
 )
