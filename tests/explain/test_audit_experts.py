@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from audited import audited, faults, points
+from hwdyno.report import sources
 
 UNET3D = """MLPerf Storage, unet3d, one simulated GPU
 
@@ -127,6 +128,19 @@ def test_what_a_study_states_is_named_together(tmp_path: Path) -> None:
     assert set(faults(audited(UNET3D + CEPH + table, tmp_path))) == {
         *("mislabelled_accelerator", "published_steps", "published_unit"),
     }
+
+
+def test_what_was_repaired_in_cells_is_printed(tmp_path: Path) -> None:
+    text = "| Test | Block size | BW |\n|---|---|---|\n| read | 4 Kb | 4.01 Gb/s |\n| read | 4 KiB | {} GB/s |\n"
+    path = tmp_path / "table.md"
+    for figure, repaired in (("3,73", "; read as bytes: '4 Kb', '4.01 Gb/s'; read with a decimal comma: '3,73 GB/s'"),
+                             ("3.73", "; read as bytes: '4 Kb', '4.01 Gb/s'")):  # fmt: skip
+        path.write_text(text.format(figure))
+        (source,) = sources.read_sources([str(path)], {})
+        assert source.readings[0].endswith(repaired)
+    path.write_text(text.format("3.73").replace("Gb/s", "GB/s").replace("Kb", "KB"))
+    (source,) = sources.read_sources([str(path)], {})
+    assert "read as" not in source.readings[0]
 
 
 def test_iperf3s_protocol_and_path_are_of_its_own_test(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from hwdyno.formats.table_rows import (
     Column,
     has_figures,
     has_values,
+    list_repairs,
     read_columns,
     read_rows,
     with_row_units,
@@ -414,7 +415,8 @@ class _Table:
         stated = [
             f"{TITLES.get(name, name)} {value} by the title" for name, value in self.common.items() if name != "numjobs"
         ]
-        return escape_text(where + "; ".join([*parts, *stated, *self.notes]))
+        repairs = [] if self.resource == "network" else list_repairs(self.columns, self.rows)
+        return escape_text(where + "; ".join([*parts, *stated, *self.notes, *repairs]))
 
 
 def _rename_size(parameters: Parameters) -> Parameters:
