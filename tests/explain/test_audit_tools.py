@@ -39,9 +39,9 @@ FIO_IN_A_LOG = """12:06:53 DEBUG| [stdout] r: (groupid=0, jobs=1): err= 0: pid=1
 """
 SYSBENCH_MEMORY = """CPU 0 sysbench 1.0.20 (using system LuaJIT 2.1.0-beta3)
 Number of threads: 1
-  block size: 1KiB
+  block size: 1MiB
   operation: write
-Total operations: 1024000 (102400.00 per second)
+Total operations: 1000 (100.00 per second)
 1000.00 MiB transferred (100.00 MiB/sec)
 General statistics:
     total time:                          10.0000s

@@ -6,6 +6,7 @@ Transfers are in powers of 1024 and rates in powers of 1000 (esnet/iperf, ``unit
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 
 from hwdyno.formats import printed
@@ -28,6 +29,11 @@ _DATAGRAMS = re.compile(r"(?<![\d.])([\d.]{1,30})\s*ms\s+(\d{1,15})/\s*\[?(\d{1,
 _CONNECTED = re.compile(r"local \S+ port \d+ connected (?:to|with) (\S+)")
 _CONNECTING = re.compile(r"Connecting to host ([^\s,]+)|Client connecting to ([^\s,]+)")
 _HOST = re.compile(r"\biperf3?\b[^\n]*\s-c\s+(\S+)")
+_ACCEPTED = re.compile(r"Accepted connection from ([^\s,]+)")
+_UDP = re.compile(r"\bUDP port\b|\biperf3?\b[^\n]*\s(?:-u|--udp)(?!\S)")
+"""What the program prints of its protocol, or its command: prose around a test may name both protocols."""
+LOSS_ERROR = 0.05
+"""A share of losses is printed with two digits."""
 _START = re.compile(
     r"^(?:.*\biperf3?\s+-|Connecting to host|Server listening on|Accepted connection|-{10,}\s*$\n(?:Client|Server))",
     re.M,
@@ -52,7 +58,8 @@ def read(text: str, name: str) -> Run:
     text = _SERVERS.sub("", text)
     lines = list(_LINE.finditer(text))
     tests = _split_tests(text, [line for line in lines if "(omitted)" not in line["rest"]])
-    points = [point for test in tests for way in _ways(test) if (point := _point(way, text)) is not None]
+    parts = zip(tests, _list_begins(text, tests), strict=True)
+    points = [point for test, begin in parts for way in _ways(test) if (point := _point(way, text, begin)) is not None]
     version = _VERSION.search(text)
     table = printed.experiment("network.iperf3", "iperf3 results", NETWORK_THROUGHPUT, "streams", points)
     unread = printed.list_unread("\n".join(_ANY_LINE.findall(_LINE.sub("", text))), ())
@@ -84,6 +91,16 @@ def _split_tests(text: str, lines: list[re.Match[str]]) -> list[list[re.Match[st
         else:
             last_end_s[stream] = to_s
     return tests
+
+
+def _list_begins(text: str, tests: list[list[re.Match[str]]]) -> Iterator[int]:
+    """Where what belongs to each test begins: behind the one before, or with it where the program did not start."""
+    begin, ended = 0, 0
+    for test in tests:
+        if _START.search(text[ended : test[0].start()]):
+            begin = ended
+        yield begin
+        ended = test[-1].end()
 
 
 def _side(line: re.Match[str]) -> str:
@@ -144,8 +161,11 @@ def _ways(lines: list[re.Match[str]]) -> list[list[re.Match[str]]]:
     return [of for way, of in found.items() if way] or [lines]
 
 
-def _point(lines: list[re.Match[str]], text: str) -> Measurement | None:
-    """The longest interval's line: the receiver's where both ends are given, of all streams together."""
+def _point(lines: list[re.Match[str]], text: str, begin: int) -> Measurement | None:
+    """The longest interval's line: the receiver's where both ends are given, of all streams together.
+
+    ``begin`` is where the text of this test begins.
+    """
     longest = max(parse_float(line["to"]) - parse_float(line["from"]) for line in lines)
     whole = [
         line
@@ -153,23 +173,19 @@ def _point(lines: list[re.Match[str]], text: str) -> Measurement | None:
         if parse_float(line["to"]) - parse_float(line["from"]) >= 0.9 * longest and _rate(line) > 0
     ]
     if not whole:
-        return None
+        return _sum_intervals(lines, text[begin : lines[0].start()])
     sums = [line for line in whole if "SUM" in line["id"]] or whole
     ends = [line for line in sums if _side(line) == "receiver"] or sums
     line = ends[-1]
-    before = text[: line.start()]
+    before = text[begin : line.start()]
     datagrams = _DATAGRAMS.search(line["rest"])
-    parameters: Parameters = {"protocol": "udp" if datagrams or re.search(r"\bUDP\b", before[-4000:]) else "tcp"}
+    parameters: Parameters = {"protocol": "udp" if datagrams or _UDP.search(before) else "tcp"}
     ids = {interval["id"] for interval in lines if "SUM" not in interval["id"]}
     parameters["streams"] = max(1, len(ids))
     if line["way"]:
         # The client's role; at the server the same bytes are named the other way round.
         parameters["direction"] = "up" if line["way"] in {"TX-C", "RX-S"} else "down"
-    hosts = [match[1] for match in _CONNECTED.finditer(before)]
-    hosts += [match[1] or match[2] for match in _CONNECTING.finditer(before)]
-    hosts += [match[1] for match in _HOST.finditer(before)]
-    if hosts and loopback.is_one(hosts[-1]):
-        parameters["path"] = "loopback"
+    parameters |= _path(before)
     unit_bytes = 1 / 8 if line["unit"].startswith("bit") else 1.0
     scale = 1000.0 ** _POWERS[line["prefix"]] * unit_bytes
     found = figures(
@@ -195,4 +211,45 @@ def _point(lines: list[re.Match[str]], text: str) -> Measurement | None:
     if made is not None and len(values) > 2:
         span = Samples(min(values), sum(values) / len(values), max(values), 1.0, values=tuple(values[:600]))
         made = replace(made, samples=span)
-    return made
+    return _with_wrong_losses(made, lines)
+
+
+def _path(before: str) -> Parameters:
+    """The path by the last host that the text of a test names before its figures; empty unless it is loopback."""
+    named = [match for pattern in (_CONNECTED, _CONNECTING, _HOST, _ACCEPTED) for match in pattern.finditer(before)]
+    last = max(named, key=lambda match: match.start(), default=None)
+    host = next(filter(None, last.groups()), "") if last is not None else ""
+    return {"path": "loopback"} if host and loopback.is_one(host) else {}
+
+
+def _sum_intervals(lines: list[re.Match[str]], before: str) -> Measurement | None:
+    """What arrived in a server's intervals of UDP, where the line of their sum has no bytes; none for other tests."""
+    intervals = [line for line in lines if _rate(line) > 0 and _DATAGRAMS.search(line["rest"])]
+    whole = [line for line in lines if line not in intervals]
+    datagrams = _DATAGRAMS.search(whole[-1]["rest"]) if whole else None
+    moved = [number(line["moved"], 1024.0 ** _POWERS[line["big"]], "GiB") for line in intervals]
+    known = [figure for figure in moved if figure is not None]
+    if datagrams is None or not known or len({line["id"] for line in intervals}) > 1:
+        return None
+    seconds = sum(parse_float(line["to"]) - parse_float(line["from"]) for line in intervals)
+    bytes_, rounding = sum(figure.value for figure in known), max(figure.rounding for figure in known)
+    found = figures(
+        bw=PrintedNumber(bytes_ / seconds, rounding) if seconds > 0 else None,
+        loss=number(datagrams[4], 0.01),
+        jitter=number(datagrams[1], 1e-3),
+    )
+    made = make_point({"protocol": "udp", "streams": 1, **_path(before)}, found)
+    return _with_wrong_losses(made, lines)
+
+
+def _with_wrong_losses(made: Measurement | None, lines: list[re.Match[str]]) -> Measurement | None:
+    """The point with the lines whose share of lost datagrams is not that of their counts: share, lost and sent."""
+    wrong: list[tuple[float, int, int]] = []
+    for line in lines:
+        match = _DATAGRAMS.search(line["rest"])
+        if match is None or "[" in match[0] or not 0 < int(match[2]) <= int(match[3]):
+            continue
+        share, counted = number(match[4], 0.01), int(match[2]) / int(match[3])
+        if share is not None and abs(share.value / counted - 1) > share.rounding + LOSS_ERROR:
+            wrong.append((share.value, int(match[2]), int(match[3])))
+    return made and replace(made, details={**made.details, **({"wrong_losses": wrong} if wrong else {})})

@@ -28,6 +28,7 @@ from hwdyno.formats.table_rows import (
     Column,
     has_figures,
     has_values,
+    list_repairs,
     read_columns,
     read_rows,
     with_row_units,
@@ -380,6 +381,7 @@ class _Table:
             "workload": named[0],
             "needs_bytes_s": {name: kind.need_bytes_s for name, kind in needs.items()},
             "au_pass": min(kind.au for kind in needs.values()),
+            "batches": {name: kind.batch_size for name, kind in needs.items()},
         }
 
     def _has_models(self) -> bool:
@@ -413,7 +415,8 @@ class _Table:
         stated = [
             f"{TITLES.get(name, name)} {value} by the title" for name, value in self.common.items() if name != "numjobs"
         ]
-        return escape_text(where + "; ".join([*parts, *stated, *self.notes]))
+        repairs = [] if self.resource == "network" else list_repairs(self.columns, self.rows)
+        return escape_text(where + "; ".join([*parts, *stated, *self.notes, *repairs]))
 
 
 def _rename_size(parameters: Parameters) -> Parameters:

@@ -13,11 +13,14 @@ from hwdyno.model.words import ExperimentResult, Parameters, Run, UserError
 
 NAME = "sysbench-text"
 _VERSION = re.compile(r"\bsysbench (\d[\d.]*)")
-_THREADS = re.compile(r"Number of threads: (\d{1,6})")
+_THREADS = re.compile(r"(?:Number of threads: |--(?:num-)?threads=)(\d{1,6})")
 _EVENTS = re.compile(r"events per second:\s+([\d.]+)")
-_MOVED = re.compile(r"(?<![\d.])([\d.]{1,30}) MiB transferred \(([\d.]+) MiB/sec\)")
-_OPERATIONS = re.compile(r"Total operations: (\d{1,18})\b", re.ASCII)
-_BLOCK = re.compile(r"[Bb]lock size:? ([\d.]+[KMG]?i?B)")
+_MOVED = re.compile(r"(?<![\d.])([\d.]{1,30}) Mi?B transferred \(([\d.]+) Mi?B/sec\)")
+"""Version 0.4 prints MiB as MB."""
+_OPERATIONS = re.compile(r"(?:Total operations|Operations performed): (\d{1,18})\b", re.ASCII)
+_BLOCK = re.compile(r"[Bb]lock size:? ([\d.]+[KMG]?i?B)|--memory-block-size=([\d.]+[KMG]?)\b")
+_COMMAND = re.compile(r"\bsysbench\b[^\n]*\bmemory\b")
+_PARTS = re.compile(r"(?=\bsysbench \d)|(?=\bsysbench [^\n]*\bmemory\b)")
 _MODE = re.compile(
     r"Doing (sequential write|sequential rewrite|sequential read|random read|random write|"
     r"random r/w|combined)[^\n]*test"
@@ -46,14 +49,13 @@ def parse_transfer(text: str) -> tuple[PrintedNumber | None, PrintedNumber | Non
 
 def recognizes(text: str) -> bool:
     """Whether this looks like sysbench's output."""
-    return _VERSION.search(text) is not None and "General statistics" in text
+    is_whole = _VERSION.search(text) is not None and "General statistics" in text
+    return is_whole or (_COMMAND.search(text) is not None and _MOVED.search(text) is not None)
 
 
 def read(text: str, name: str) -> Run:
     """Make a Run of it. Raises ``UserError`` in one line."""
-    experiments = [
-        experiment for part in re.split(r"(?=\bsysbench \d)", text) if (experiment := _experiment(part)) is not None
-    ]
+    experiments = [experiment for part in _PARTS.split(text) if (experiment := _experiment(part)) is not None]
     version = _VERSION.search(text)
     return printed.run(NAME, "sysbench", text, name, experiments, version[1] if version else "")
 
@@ -64,7 +66,7 @@ def _experiment(text: str) -> ExperimentResult | None:
     parameters: Parameters = {"threads": int(threads[1]) if threads else 1}
     if block := _BLOCK.search(text):
         try:
-            parameters["bs" if mode else "block"] = parse_size(block[1])
+            parameters["bs" if mode else "block"] = parse_size(block[1] or block[2])
         except UserError:
             parameters.pop("bs", None)
     latency, time = _LATENCY.search(text), _TIME.search(text)
@@ -76,7 +78,10 @@ def _experiment(text: str) -> ExperimentResult | None:
         found |= figures(**{f"lat_p{latency[4]}": number(latency[5], 1e-3)})
     if data is not None:
         moves = figures(bw=rate, data=data, time=number(time[1]) if time else None)
-        made = make_point({"operation": "write" if "operation: write" in text else "read", **parameters}, moves)
+        # One buffer of a block's size is moved again and again.
+        block_bytes = {"reused_block_bytes": parameters["block"]} if "block" in parameters else {}
+        operation = "write" if "operation: write" in text or "--memory-oper=write" in text else "read"
+        made = make_point({"operation": operation, **parameters}, moves, **block_bytes)
         return printed.experiment(
             "memory.sysbench", "sysbench memory", MEMORY_BANDWIDTH, "threads", [made] if made else []
         )

@@ -420,3 +420,22 @@ def with_row_units(
             column = replace(column, unit=Unit("", 1.0, ""), inferred=BY_ROW)
         found.append(column)
     return tuple(found), tuple(made)
+
+
+_REPAIRS = (
+    ("read as bytes", re.compile(r"\d ?[kKMGT]i?b(?:/s)?$")),
+    ("read with a decimal comma", re.compile(r"^\d+,\d{1,2}\b")),
+)
+MAX_EXAMPLES = 3
+
+
+def list_repairs(columns: Iterable[Column], rows: Iterable[TableRow]) -> list[str]:
+    """What figures and sizes of a table without bits were read as, where their cells print something else."""
+    known = [column.at for column in columns if column.is_figure or column.meaning.quantity in SIZES]
+    texts = list(dict.fromkeys(row.texts.get(at, "").strip() for row in rows for at in known))
+    found = []
+    for words, pattern in _REPAIRS:
+        cells = [f"'{text}'" for text in texts if pattern.search(text)]
+        more = f" and {len(cells) - MAX_EXAMPLES} more" if len(cells) > MAX_EXAMPLES else ""
+        found += [f"{words}: {', '.join(cells[:MAX_EXAMPLES])}{more}"] if cells else []
+    return found

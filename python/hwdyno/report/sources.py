@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -176,7 +176,23 @@ def _source(name: str, text: str, maps: Mapping[str, str]) -> ResultFile:
     if '"hwdyno.run/' in text[:65536]:
         return ResultFile(name, (from_json(text.encode()),))
     runs, readings = formats.read_every(text, name, maps)
-    return ResultFile(name, tuple(runs), tuple(readings))
+    return ResultFile(name, tuple(_with_stated_limits(run, text) for run in runs), tuple(readings))
+
+
+def _with_stated_limits(run: Run, text: str) -> Run:
+    """The Run with the limits that its text states in the details of each point of storage."""
+    from hwdyno.analysis.ceilings.stated import stated_limits
+
+    if all(result.resource != "storage" for result in run.experiments):
+        return run
+    limits = [asdict(limit) for limit in stated_limits(text)]
+    experiments = [
+        replace(result, points=tuple(replace(p, details={**p.details, "stated_limits": limits}) for p in result.points))
+        if limits and result.resource == "storage" and result.kernel != "claim"
+        else result
+        for result in run.experiments
+    ]
+    return replace(run, experiments=tuple(experiments))
 
 
 def parse_maps(texts: Iterable[str]) -> dict[str, str]:

@@ -19,6 +19,8 @@ FAMILIES = (
     "imports",
     "published_accelerators",
     "published",
+    "published_figures",
+    "published_limits",
     "claims",
     "open_loop",
     "coverage",

@@ -14,7 +14,7 @@ from hwdyno.explain.findings.laws import against_ceilings
 from hwdyno.explain.findings.rule import Case, Verdict, percent, times
 from hwdyno.explain.findings.truth import CACHED
 from hwdyno.model.point_details import Claim
-from hwdyno.model.units import format_bytes, format_count, number_at, slip
+from hwdyno.model.units import format_bytes, format_count, format_size, number_at, slip
 from hwdyno.model.words import CeilingClass, Stream
 
 GRAVE = 0.05
@@ -27,6 +27,10 @@ READ_AHEAD = 128 << 10
 MIN_ELEMENTS = 1_000_000
 """STREAM's run rules: an array has at least a million elements, and four times the bytes of the last caches."""
 CACHES = 4
+MAX_CACHED_BLOCK = 256 << 10
+"""Bytes that the level 2 cache of every core of servers and PCs holds."""
+MAX_OVERHEAD_BLOCK = 16 << 10
+"""Up to here a block takes less than about a microsecond, as much as a tool's loop around it."""
 
 
 def contradicts_itself(case: Case) -> Verdict | None:
@@ -141,6 +145,22 @@ def _last_caches(case: Case) -> Iterator[float]:
     yield from (float((cache.size_bytes or 0) * (cache.instances or 1)) for cache in caches if cache.level == last)
 
 
+def block_in_cache(case: Case) -> Verdict | None:
+    """sysbench moves one block again and again, and a core's cache holds it."""
+    block = number_at(case.point.details, "reused_block_bytes")
+    if not 0 < block <= MAX_CACHED_BLOCK:
+        return None
+    overhead = ", and what each operation of the tool costs" if block <= MAX_OVERHEAD_BLOCK else ""
+    return Verdict(
+        "warning",
+        f"A cache's rate, not memory's ({case.label}): sysbench moves one block of {format_size(int(block))} again "
+        f"and again, which a core's cache holds. The figure shows that cache{overhead}.",
+        {"block": block},
+        "Use --memory-block-size=1G with sysbench, or measure here: hwdyno memory",
+        weight=1 / block,
+    )
+
+
 def check_confirmation(case: Case) -> Verdict | None:
     """Nothing contradicts the figure, and nothing confirms it: no repeats, no counters, no ceiling."""
     point = case.point
@@ -177,6 +197,13 @@ RULES = (
         "point",
         array_in_cache,
         Applies(imported=True, needs=("details.array_elements",)),
+        degrades=True,
+    ),
+    Rule(
+        "block_in_cache",
+        "point",
+        block_in_cache,
+        Applies(imported=True, needs=("details.reused_block_bytes",)),
         degrades=True,
     ),
     Rule("unverified", "point", check_confirmation, _IMPORTED, doubts=True),

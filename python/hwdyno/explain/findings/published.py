@@ -92,7 +92,7 @@ def unit_slip(case: Case) -> Verdict | None:
                 f"Example: {format_count(rate)} IOPS x {format_size(size)} is {format_bytes_s(rate * size)}, "
                 f"but the table has {format_bytes_s(point.throughput.value)}.",
                 {"factor": wanted, "rows": len(hits), "ratio": ratio},
-                _mapping(case, point, wanted),
+                mapping_advice(case, point, wanted),
                 weight=abs(wanted - 1),
                 points=tuple(at for at, *_ in hits),
             )
@@ -104,7 +104,7 @@ _RATES = tuple((f"{prefix}B/s", 1000.0**at) for at, prefix in enumerate(("", "k"
 )
 
 
-def _mapping(case: Case, point: Measurement, wanted: float) -> str:
+def mapping_advice(case: Case, point: Measurement, wanted: float) -> str:
     """The command that reads the column of a table by the unit that fits; for a tool's output, where to look."""
     column = str((point.details.get("heads") or {}).get("bw") or "")
     unit = str((point.details.get("printed_in") or {}).get("bw") or "")

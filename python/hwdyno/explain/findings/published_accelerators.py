@@ -1,14 +1,15 @@
-"""Laws of a published table of training: what its accelerators need, and how many rows count by MLPerf Storage."""
+"""Laws of a published table of training: what its accelerators need, and which rows count by MLPerf Storage."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import combinations
 from statistics import median
 
 from hwdyno.explain.findings.applies import Applies, Rule
-from hwdyno.explain.findings.published import sum_rounding
-from hwdyno.explain.findings.rule import Case, Verdict, as_number, percent
+from hwdyno.explain.findings.published import mapping_advice, sum_rounding
+from hwdyno.explain.findings.rule import Case, Verdict, as_number, percent, times
 from hwdyno.model.units import format_bytes_s, number_at, plural
 from hwdyno.model.words import Measurement
 
@@ -18,6 +19,11 @@ OTHER = 0.15
 """Relative difference from which on a row's need is not that of its label."""
 MIB = 1.048576
 """DLIO's MB/s are MiB/s, and tables copy them."""
+CLOSE = 0.02
+"""A unit is another where it makes rows agree within this, and as printed none agrees within ``NEED``."""
+MIN_STEPS = 500
+"""MLPerf Storage: a data set has at least this many steps of every accelerator."""
+SAME_RATE, OTHER_DEMAND = 0.05, 1.5
 
 
 def mislabelled_accelerator(case: Case) -> list[Verdict]:
@@ -89,6 +95,95 @@ def published_au(case: Case) -> Verdict | None:
     )
 
 
+def published_steps(case: Case) -> Verdict | None:
+    """A data set of fewer steps than MLPerf Storage requires."""
+    found = []
+    for at, point in enumerate(case.result.points):
+        samples = as_number(point.parameters.get("samples"))
+        batch = _of_label(point.details.get("batches") or {}, _label(case, at))
+        number = as_number(point.parameters.get("accelerators")) or 1
+        if samples and batch and samples / batch / number < MIN_STEPS:
+            found.append((samples / batch / number, samples, at))
+    if not found:
+        return None
+    least, samples, at = min(found)
+    worst = Case(case.run, case.result, at)
+    return Verdict(
+        "warning",
+        f"{len(found)} of {plural(len(case.result.points), 'row')} {'has' if len(found) == 1 else 'have'} fewer steps "
+        f"than MLPerf Storage requires, {MIN_STEPS}: {samples:,.0f} samples are {int(least)} steps "
+        f"({worst.label}). A small data set may stay in memory.",
+        {"steps": least, "least_steps": MIN_STEPS, "rows": len(found)},
+        "Generate a data set of at least 500 steps and five times the host's memory: hwdyno training --help",
+        weight=MIN_STEPS / least,
+        points=tuple(at for *_, at in found),
+    )
+
+
+def published_storage_bound(case: Case) -> Verdict | None:
+    """Two rows of one storage with one rate, though their accelerators ask for different ones."""
+    rows = [(at, demand) for at in range(len(case.result.points)) if (demand := _demand(case, at)) is not None]
+    for (first, less), (second, more) in combinations(sorted(rows, key=lambda row: row[1]), 2):
+        points = [case.result.points[at] for at in (first, second)]
+        rates = [point.throughput.value for point in points]
+        rounding = sum(sum_rounding(point, "bw") for point in points)
+        if (
+            _others(points[0]) != _others(points[1])
+            or more / less < OTHER_DEMAND
+            or abs(rates[1] / rates[0] - 1) > SAME_RATE + rounding
+        ):
+            continue
+        shown = " and ".join(map(format_bytes_s, rates))
+        return Verdict(
+            "info",
+            f"Limited by storage: {shown} for accelerators of which one side needs {times(more / less)} times as much "
+            f"({Case(case.run, case.result, first).label}; {Case(case.run, case.result, second).label}). "
+            "Their AU differ by what they need, and say nothing of the accelerators.",
+            {"rates": rates, "demands": [less, more]},
+            "Look for what limits the storage: plain reads of the same files with as many threads.",
+            points=(first, second),
+        )
+    return None
+
+
+def _demand(case: Case, at: int) -> float | None:
+    """What a row's accelerators need by definition, bytes/s; none where they are fed or not known."""
+    point = case.result.points[at]
+    need, limit = _known_need(case, at, _label(case, at)), number_at(point.details, "au_pass")
+    if need is None or point.throughput.unit != "bytes/s" or not 0 < _au(point) < limit:
+        return None
+    return need * (as_number(point.parameters.get("accelerators")) or 1)
+
+
+def _others(point: Measurement) -> dict[str, object]:
+    return {name: value for name, value in point.parameters.items() if name not in {"accelerator", "accelerators"}}
+
+
+def published_unit(case: Case) -> Verdict | None:
+    """A column of MB/s that fits what its accelerators need only as MiB/s."""
+    found = []
+    for at in range(len(case.result.points)):
+        need, known = _accelerator_need(case, at), _known_need(case, at, _label(case, at))
+        printed = (case.result.points[at].details.get("printed_in") or {}).get("bw") or ""
+        if need is not None and known is not None and str(printed).lower() in {"mb/s", "gb/s"}:
+            found.append((at, need / known, sum_rounding(case.result.points[at], "au", "bw")))
+    fits = [(at, ratio) for at, ratio, rounding in found if abs(ratio * MIB - 1) <= CLOSE + rounding]
+    if len(fits) < 2 or any(abs(ratio - 1) <= NEED - CLOSE / 2 for _, ratio, _ in found):
+        return None
+    at, ratio = fits[0]
+    point = case.result.points[at]
+    need = _accelerator_need(case, at) or 0.0
+    return Verdict(
+        "warning",
+        f"The bandwidths are MiB/s, not MB/s ({plural(len(fits), 'row')}): {format_bytes_s(point.throughput.value)} / "
+        f"{percent(_au(point))} is {format_bytes_s(need)}, where {_article(_label(case, at).upper())} needs "
+        f"{format_bytes_s(need / ratio)}. Read as MiB/s, it is {format_bytes_s(need * MIB)}.",
+        {"factor": MIB, "rows": len(fits)},
+        mapping_advice(case, point, MIB),
+        points=tuple(at for at, _ in fits),
+    )
+
+
 def _article(name: str) -> str:
     return f"an {name}" if name[:1] in "AEFHILMNORSX8" else f"a {name}"
 
@@ -127,8 +222,12 @@ def _scale(case: Case, rows: list[tuple[int, float]]) -> float:
 
 
 def _known_need(case: Case, at: int, label: str) -> float | None:
-    needs: Mapping[str, float] = case.result.points[at].details.get("needs_bytes_s") or {}
-    return next((need for name, need in needs.items() if re.search(rf"(?<![a-z0-9]){name}(?![0-9])", label)), None)
+    return _of_label(case.result.points[at].details.get("needs_bytes_s") or {}, label)
+
+
+def _of_label(known: Mapping[str, float], label: str) -> float | None:
+    """What is known of the accelerator that a label names."""
+    return next((value for name, value in known.items() if re.search(rf"(?<![a-z0-9]){name}(?![0-9])", label)), None)
 
 
 def _expected_need(case: Case, rows: list[tuple[int, float]], at: int, label: str, scale: float) -> float | None:
@@ -154,5 +253,23 @@ RULES = (
         "experiment",
         published_au,
         Applies(imported=True, needs=("details.printed", "details.au_pass")),
+    ),
+    Rule(
+        "published_steps",
+        "experiment",
+        published_steps,
+        Applies(imported=True, needs=("details.batches", "parameters.samples")),
+    ),
+    Rule(
+        "published_storage_bound",
+        "experiment",
+        published_storage_bound,
+        Applies(imported=True, needs=("details.printed", "details.au_pass", "details.needs_bytes_s")),
+    ),
+    Rule(
+        "published_unit",
+        "experiment",
+        published_unit,
+        Applies(imported=True, needs=("details.printed_in", "details.needs_bytes_s")),
     ),
 )

@@ -30,6 +30,7 @@ _EFFECTS = {
     "device_changed": "a device that changed",
     "outlying_repeats": "repeats that are far off",
     "array_in_cache": "an array that a cache holds",
+    "block_in_cache": "a block that a cache holds",
     "cached_writes": "writes that a cache took",
     "cpu_limited": "a limit on CPU time",
     "disk_not_reached": "operations that no disk saw",

@@ -1,0 +1,69 @@
+"""Results of a text above what it states itself: its link, its class of disk, its theoretical maximum."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hwdyno.explain.findings.applies import Applies, Rule
+from hwdyno.explain.findings.laws import CEILING_ROUNDING, FAR_ABOVE_RATED
+from hwdyno.explain.findings.published import sum_rounding
+from hwdyno.explain.findings.rule import Case, Verdict, operations_per_s, percent, times
+from hwdyno.model.units import number_at
+
+MULTIPLE = 2.0
+"""A share of at least this is printed as a factor."""
+
+
+def above_stated(case: Case) -> Verdict | None:
+    """A result above the link, the class of disk or the maximum that the same text names."""
+    if any(ceiling.kind == "physical" for ceiling in case.result.ceilings):
+        return None
+    limits = case.point.details.get("stated_limits") or ()
+    over = [(share, limit) for limit in limits if (share := _share(case, limit)) > _most(case, limit)]
+    if not over:
+        return None
+    share, limit = max(over, key=lambda found: found[0])
+    value, unit = number_at(limit, "value"), str(limit.get("unit"))
+    measured = operations_per_s(case.point) if unit == "operations/s" else case.point.throughput.value
+    much = f"{times(share)} times" if share >= MULTIPLE else f"{percent(share - 1)} above"
+    return Verdict(
+        "warning",
+        f"{case.quantity(measured or 0.0, unit)} is {much} {limit.get('label')}, "
+        f"{case.quantity(value, unit)} ({case.label}). A cache answered, or one of the two figures is wrong.",
+        {"measured": measured, "stated": value, "unit": unit, "source": limit.get("source")},
+        f"Check the link and the class of the disk, or measure past the cache: {case.command(direct=True, size='64G')}",
+        weight=share,
+    )
+
+
+def _share(case: Case, limit: Mapping[str, Any]) -> float:
+    """The result as a share of a limit; 0 where it does not bound it."""
+    point, value, reads = case.point, number_at(limit, "value"), case.read_share
+    if limit.get("unit") == "operations/s":
+        measured = operations_per_s(point) or 0.0
+    else:
+        measured = point.throughput.value if point.throughput.unit == "bytes/s" else 0.0
+    direction = limit.get("direction")
+    if not value or (direction and reads != {"read": 1, "write": 0}[str(direction)]):
+        return 0.0
+    # A link carries both directions at once, and a row that names none may be of both.
+    both = 1.0 if limit.get("shared") or reads in {0, 1} else 2.0
+    return measured / value / both
+
+
+def _most(case: Case, limit: Mapping[str, Any]) -> float:
+    if limit.get("rated"):
+        return FAR_ABOVE_RATED
+    return 1 + CEILING_ROUNDING + sum_rounding(case.point, "bw" if limit.get("unit") == "bytes/s" else "iops")
+
+
+RULES = (
+    Rule(
+        "above_stated",
+        "point",
+        above_stated,
+        Applies(imported=True, resources=("storage",), needs=("details.stated_limits",)),
+        degrades=True,
+    ),
+)
