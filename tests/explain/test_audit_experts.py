@@ -59,6 +59,14 @@ KIB_BLOCKS = "1000.00 MiB transferred (100.00 MiB/sec)"
 DISK_TABLE = "\n\n| Test | Bandwidth |\n|---|---|\n| sequential read | {rate} |\n| sequential write | 110 MB/s |\n"
 
 
+WHOLE_FILE = """fio --name=a --filename=/mnt/a --size=16G --rw=read --bs=4M --direct=1 --runtime=60{option}
+
+| Test | File size | BW |
+|---|---|---|
+| sequential read | 16 GB | {rate} |
+"""
+
+
 def rows(*lines: str) -> str:
     return "".join(f"| {line} |\n" for line in lines)
 
@@ -93,6 +101,11 @@ def rows(*lines: str) -> str:
         (OLD_SYSBENCH.format(block="4K"), "block_in_cache", "4 KiB"),
         (SYSBENCH.format(block="64MiB", rate=KIB_BLOCKS), "block_in_cache", None),
         (OLD_SYSBENCH.format(block="1G"), "block_in_cache", None),
+        # A run that ends with its file.
+        (WHOLE_FILE.format(option="", rate="4.0 GB/s"), "file_done_early", "4.3 s"),
+        (WHOLE_FILE.format(option="", rate="400 MB/s"), "file_done_early", None),
+        (WHOLE_FILE.format(option=" --time_based", rate="4.0 GB/s"), "file_done_early", None),
+        (WHOLE_FILE.format(option="", rate="4.0 GB/s").replace("fio --name", "dd --name"), "file_done_early", None),
         # A loss that is not lost / sent.
         (UDP_SERVER.format(share=2.2), "loss_miscounted", "are 22%"),
         (UDP_SERVER.format(share=22), "loss_miscounted", None),

@@ -176,19 +176,21 @@ def _source(name: str, text: str, maps: Mapping[str, str]) -> ResultFile:
     if '"hwdyno.run/' in text[:65536]:
         return ResultFile(name, (from_json(text.encode()),))
     runs, readings = formats.read_every(text, name, maps)
-    return ResultFile(name, tuple(_with_stated_limits(run, text) for run in runs), tuple(readings))
+    return ResultFile(name, tuple(_with_statements(run, text) for run in runs), tuple(readings))
 
 
-def _with_stated_limits(run: Run, text: str) -> Run:
-    """The Run with the limits that its text states in the details of each point of storage."""
-    from hwdyno.analysis.ceilings.stated import stated_limits
+def _with_statements(run: Run, text: str) -> Run:
+    """The Run with what its text states of the limits and the end of its runs in the details of storage's points."""
+    from hwdyno.analysis.ceilings.stated import ends_with_file, stated_limits
 
     if all(result.resource != "storage" for result in run.experiments):
         return run
     limits = [asdict(limit) for limit in stated_limits(text)]
+    stated: dict[str, object] = {"stated_limits": limits} if limits else {}
+    stated |= {"ends_with_file": True} if ends_with_file(text) else {}
     experiments = [
-        replace(result, points=tuple(replace(p, details={**p.details, "stated_limits": limits}) for p in result.points))
-        if limits and result.resource == "storage" and result.kernel != "claim"
+        replace(result, points=tuple(replace(p, details={**p.details, **stated}) for p in result.points))
+        if stated and result.resource == "storage" and result.kernel != "claim"
         else result
         for result in run.experiments
     ]

@@ -46,6 +46,7 @@ _CLASSES = (
     ("Ultra Disk", re.compile(r"\bultra disks?\b", re.I), 0.0, 0.0),
 )
 """Azure's classes of managed disks: the most bytes/s and IOPS of their largest disk; 0 where it may burst above."""
+_FIO = re.compile(r"\bfio\b[^\n]{0,1000}?\s-{1,2}size=\S")
 _AZURE = "learn.microsoft.com, Azure managed disk types: maximums of the largest disk"
 _MIB = 1.048576
 """Azure does not say whether its MB are MiB."""
@@ -74,6 +75,12 @@ def stated_limits(text: str) -> tuple[StatedLimit, ...]:
     if not _SEVERAL.search(text):
         found += [*_of_link(text), *_of_class(text)]
     return tuple(found)
+
+
+def ends_with_file(text: str) -> bool:
+    """Whether the fio commands that a text states end when their file was read or written once."""
+    commands = [match[0] for match in _FIO.finditer(text[:LONGEST_TEXT])]
+    return bool(commands) and not re.search(r"time_based|\bloops\b|io_size|io_limit", text)
 
 
 def _of_link(text: str) -> Iterator[StatedLimit]:

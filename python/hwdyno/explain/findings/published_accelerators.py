@@ -136,7 +136,7 @@ def published_storage_bound(case: Case) -> Verdict | None:
         shown = " and ".join(map(format_bytes_s, rates))
         return Verdict(
             "info",
-            f"Limited by storage: {shown} for accelerators of which one side needs {times(more / less)} times as much "
+            f"Limited by storage: two rows get {shown}, though the second needs {times(more / less)} times as much "
             f"({Case(case.run, case.result, first).label}; {Case(case.run, case.result, second).label}). "
             "Their AU differ by what they need, and say nothing of the accelerators.",
             {"rates": rates, "demands": [less, more]},

@@ -9,8 +9,9 @@ from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.laws import CEILING_ROUNDING, FAR_ABOVE_RATED
 from hwdyno.explain.findings.published import sum_rounding
 from hwdyno.explain.findings.rule import Case, Verdict, operations_per_s, percent, times
-from hwdyno.model.units import number_at
+from hwdyno.model.units import format_size, number_at
 
+MIN_SECONDS = 10.0
 MULTIPLE = 2.0
 """A share of at least this is printed as a factor."""
 
@@ -34,6 +35,24 @@ def above_stated(case: Case) -> Verdict | None:
         {"measured": measured, "stated": value, "unit": unit, "source": limit.get("source")},
         f"Check the link and the class of the disk, or measure past the cache: {case.command(direct=True, size='64G')}",
         weight=share,
+    )
+
+
+def file_done_early(case: Case) -> Verdict | None:
+    """A run of fio without a fixed time that ends when its file is done, in a few seconds."""
+    size, rate = case.number("size"), case.point.throughput
+    if not size or rate.unit != "bytes/s" or rate.value <= 0:
+        return None
+    seconds = size * case.jobs / rate.value
+    if seconds >= MIN_SECONDS:
+        return None
+    return Verdict(
+        "warning",
+        f"The run lasted about {seconds:.1f} s ({case.label}): {format_size(size)} at {case.quantity(rate)}, and the "
+        "text's fio commands end with their file. Caches and a device's first seconds weigh most.",
+        {"seconds": seconds, "size": size},
+        f"Add --time_based --runtime=60 to fio, or measure here: {case.command(direct=True, size='64G')}",
+        weight=1 / seconds,
     )
 
 
@@ -65,5 +84,11 @@ RULES = (
         above_stated,
         Applies(imported=True, resources=("storage",), needs=("details.stated_limits",)),
         degrades=True,
+    ),
+    Rule(
+        "file_done_early",
+        "point",
+        file_done_early,
+        Applies(imported=True, resources=("storage",), needs=("details.ends_with_file", "parameters.size")),
     ),
 )
