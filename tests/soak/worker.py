@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno.cli.main import main
+from hwdyno.measure import engine
 from hwdyno.measure.hosts.agents_site import of_commands
 
 _PLANTED: list[object] = []
@@ -131,6 +132,7 @@ def perform(request: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    engine.survey()  # What the process keeps until its end is in no command's folder.
     answers = os.fdopen(os.dup(1), "w")
     for line in sys.stdin:
         answer = perform(json.loads(line))
