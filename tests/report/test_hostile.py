@@ -138,6 +138,15 @@ def test_missing_point_is_refused() -> None:
         from_json(to_json(broken))
 
 
+def test_a_curve_without_a_load_is_refused() -> None:
+    document = json.loads(to_json(made_run.whole_run()))
+    result = next(result for result in document["experiments"] if result["curves"])
+    curve = result["curves"][0]
+    del result["points"][curve["points"][0]]["parameters"][curve["load"]]
+    with pytest.raises(StoreError, match=f"a curve has a point without a number for {curve['load']}"):
+        from_json(json.dumps(document))
+
+
 @pytest.mark.parametrize("name", RUNS)
 @pytest.mark.parametrize("width", [50, 100])
 def test_the_terminal_gets_nothing_raw_and_no_line_too_long(name: str, width: int) -> None:

@@ -201,4 +201,4 @@ def _complain(says: str) -> None:
     from hwdyno.system.program_name import as_called
     from hwdyno.system.urls import without_password
 
-    sys.stderr.write(f"hwdyno: {as_called(without_password(says))}\n")
+    sys.stderr.write(f"hwdyno: {as_called(without_password(' '.join(says.split())))}\n")
