@@ -15,7 +15,7 @@ from hwdyno.explain.findings.commands import add_launcher, make_command, shared_
 from hwdyno.model.axes import CLIENTS
 from hwdyno.model.units import format_load, format_ns, format_percent, format_quantity
 from hwdyno.model.words import Axis, Curve, ExperimentResult, Measurement, Parameters, Run, Value
-from hwdyno.report.rows import list_series, tightest
+from hwdyno.report.rows import is_number, list_series, tightest
 from hwdyno.system.printable import columns
 
 MODELS = {"queue-knee", "usl", "none"}
@@ -49,8 +49,14 @@ def _of_experiment(run: Run, result: ExperimentResult, targets: list[float]) -> 
     return [
         _project_curve(run, result, series.label, series.curve, targets)
         for series in list_series(result)
-        if series.curve is not None and series.curve.model in MODELS
+        if series.curve is not None and series.curve.model in MODELS and _has_loads(result, series.curve)
     ]
+
+
+def _has_loads(result: ExperimentResult, curve: Curve) -> bool:
+    """Whether each of a curve's points has its load, which a document from elsewhere may lack."""
+    names = {curve.load, result.load}
+    return all(is_number(result.points[at].parameters.get(name)) for at in curve.points for name in names)
 
 
 def _project_curve(run: Run, result: ExperimentResult, label: str, curve: Curve, targets: list[float]) -> Projected:

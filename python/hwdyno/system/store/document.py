@@ -143,17 +143,12 @@ def _without_made_percentiles(run: Run) -> Run:
 
 
 def _contradictions(run: Run) -> Iterator[str]:
-    """What no type forbids, and no reader of a Run could use: missing points, missing loads, spoilt histograms."""
+    """What no type forbids, and no reader of a Run could use: points that are not there, spoilt histograms."""
     for at, experiment in enumerate(run.experiments):
         count = len(experiment.points)
         named = [index for curve in experiment.curves for index in curve.points]
         named += [peer.point for peer in experiment.peers]
         yield from (f"experiments.{at}: point {index} does not exist" for index in named if not 0 <= index < count)
-        for curve in experiment.curves:
-            known = [experiment.points[index] for index in curve.points if 0 <= index < count]
-            loads = [point.parameters.get(curve.load) for point in known]
-            if not all(isinstance(load, int | float) and not isinstance(load, bool) for load in loads):
-                yield f"experiments.{at}: a curve has a point without a number for {curve.load}"
         latencies = [point.latency_ns for point in experiment.points]
         try:
             for latency in latencies:
