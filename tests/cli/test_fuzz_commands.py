@@ -39,7 +39,10 @@ class AnyKernel(CoupledHost):
         return {**engine.kernels(), **super().kernels()}
 
     def run(self, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:
-        return super().run(kernel, parameters) if kernel in super().kernels() else refuse()
+        try:
+            return super().run(kernel, parameters) if kernel in super().kernels() else refuse()
+        except ValueError as error:  # An instruction set that the simulated processor lacks.
+            raise MachineError(str(error)) from None
 
 
 def refuse(*_: Any) -> Any:

@@ -99,6 +99,7 @@ def test_iperf3_document_needs_a_result(capfd: pytest.CaptureFixture[str], tmp_p
         (("--congestion", "no-such-control"), "congestion = no-such-control: this system does not allow it"),
         (("server", "--bind", "no-such-host.invalid"), "no-such-host.invalid"),
         (("server", "--bind", "192.0.2.7"), "192.0.2.7"),
+        (("server", "--bind", "../"), "use an address of this machine"),
         (("server", "--port", "70000"), "port"),
         (("server", "--port", "x"), "port"),
     ],

@@ -355,6 +355,8 @@ def _dial(meeting: Meeting, timeout_s: float) -> socket.socket:
         signals.check()
         try:
             return socket.create_connection((meeting.address, meeting.port), timeout=GREET_S)
+        except UnicodeError:
+            raise UserError(f"{meeting.address}:{meeting.port} is no address of rank 0") from None
         except OSError as error:
             if time.monotonic() > until:
                 why = error.strerror or error

@@ -83,7 +83,7 @@ def check_listens(bind: str, port: int) -> None:
         family, *_, place = socket.getaddrinfo(
             bind.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
         )[0]
-    except OSError:
+    except (OSError, UnicodeError):
         raise UserError(f"--bind {bind}: use an address of this machine, such as 127.0.0.1 or 0.0.0.0") from None
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
