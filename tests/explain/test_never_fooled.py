@@ -346,6 +346,8 @@ def test_storage_that_slows_down_in_mid_run_is_named(tmp_path: Path, capsys: pyt
     assert found(run, "throttled").severity == "warning"
 
 
+# The kernel takes a limit into effect when it has the time: of other tests' load the change can drown in stalls.
+@pytest.mark.timing
 @loops
 def test_storage_that_slows_down_for_good_is_named_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A drive whose write cache is full: here half of the operations are left from the eighth reading on."""
