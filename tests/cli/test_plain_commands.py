@@ -19,7 +19,8 @@ PLAIN = (
     *("storage snia iops", "compute linpack", "network latency", "network ping", "training --checkpoint llama3-8b"),
     *(f"study {study.name}" for study in studies.all()),
 )
-SAMPLED = PLAIN[::2]
+SAMPLED = [line for line in PLAIN[::2] if line != "study kubernetes-ai-storage"]
+"""That study reads whole samples of 146 MB, however short its budget is."""
 LIMIT_S = 1200
 
 
