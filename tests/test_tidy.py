@@ -178,7 +178,7 @@ OUTSIDE_SAFE_FILES = {
         "hwdyno.system.store.run_index",
         "sqlite3.connect",
     ): "SQLite opens by name what safe_files made and verified",
-    ("hwdyno.system.standard_streams", "os.open"): "the null device, where output goes that nobody reads",
+    ("hwdyno.system.standard_streams", "os.open"): "the null device, where output goes that has no reader",
     ("crate::sys::apart", "open"): "the null device, in a child whose driver may print",
     ("crate::storage::scratch", "create_dir_all"): "directories of the engine's tests",
     ("crate::storage::scratch", "remove_dir_all"): "likewise",

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from hwdyno.formats import collapse_blanks, list_formats, read_every
+from hwdyno.formats.by_shape import read_by_shape
 from hwdyno.model.words import UserError
 
 BYTES = 1_000_000
@@ -66,3 +67,13 @@ def test_each_reader_ends_in_time(unit: str) -> None:
 def test_all_of_them_together_end_in_time(unit: str) -> None:
     with limited(4 * CPU_S), contextlib.suppress(UserError):
         read_every(hostile(unit), "hostile")
+
+
+SHAPES = ("a: 1 MB/s\n", "a|1 MB/s|2 MB/s\n", "a:\n", "### a\n", "1 ms\n", "a: 1\n", "$ dd bs=1\n", "1 MB 1 MB/s ")
+"""What a reader by shape takes lines for."""
+
+
+@pytest.mark.parametrize("unit", SHAPES, ids=repr)
+def test_a_reader_by_shape_ends_in_time(unit: str) -> None:
+    with limited(), contextlib.suppress(UserError):
+        read_by_shape(hostile(unit), "hostile")

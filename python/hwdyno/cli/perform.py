@@ -167,11 +167,11 @@ def _write_page(run: Run, args: argparse.Namespace) -> None:
     path = (args.out or Path("hwdyno-runs") / run.id) / PAGE
     try:
         output_files.output_folder(path.parent)
-        is_written = attempt("the page", partial(page.write, shared, path, overwrite=args.overwrite), False)
+        written = attempt("the page", partial(page.write, shared, path, overwrite=args.overwrite), None)
     except UserError as error:
         sys.stderr.write(f"no page: {error}; run `{again} --html FILE` to try again\n")
         return
-    sys.stderr.write((f"report: {path}\n" if is_written else "") + f"again:  {again}\n")
+    sys.stderr.write((f"report: {written}\n" if written else "") + f"again:  {again}\n")
 
 
 def status(run: Run, fail_under: float | None) -> int:

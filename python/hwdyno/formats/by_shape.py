@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from hwdyno.formats import printed
 from hwdyno.formats.cell import PrintedNumber, number_in
@@ -12,13 +12,14 @@ from hwdyno.formats.column import FIGURES, PARAMETERS, parse_head, parse_pattern
 from hwdyno.formats.quantities import Quantity, find_quantities
 from hwdyno.formats.row import make_point
 from hwdyno.formats.table_resource import UNKNOWN, find_by_words
-from hwdyno.model.point_details import Note
 from hwdyno.model.units import plural
-from hwdyno.model.words import Measurement, Parameters, Run
+from hwdyno.model.words import Measurement, Parameters, Run, UserError
 
 NAME = "text"
 LONGEST_LINE = 500
 LONGEST_LABEL = 60
+MAX_LINES = 2 * printed.MAX_POINTS
+"""Lines of figures, and ends of blocks between them."""
 RATES = {"bytes/s": "bw", "operations/s": "iops", "FLOP/s": "flops"}
 """What a figure is by the kind of its unit; a time or a size alone may be anything, so their words must say it."""
 _OPTION = re.compile(r"(?<![\w-])-{0,2}([A-Za-z][\w-]{0,30})[= ]([\w.:/]{1,60})(?=\s|$)")
@@ -57,6 +58,8 @@ def read_by_shape(text: str, name: str) -> tuple[Run, str] | None:
     found = _LineReader()
     for line in text.splitlines():
         found.take(line[:LONGEST_LINE])
+        if len(found.lines) > MAX_LINES:
+            raise UserError(f"{name} has more than {printed.MAX_POINTS} results; split the file")
     points = [point for block in _blocks(found.lines) if (point := _point(block)) is not None]
     if not points:
         return None
@@ -81,6 +84,8 @@ class _LineReader:
         """The heading above that is marked as one."""
         self.section = ""
         """The heading above that ends in a colon, with one right above that."""
+        self.above = ""
+        """The last line that ends in a colon."""
         self.is_heading = False
         """Whether the last line was a heading."""
         self.command: dict[str, str] = {}
@@ -93,15 +98,16 @@ class _LineReader:
         rates = [found for found in quantities if found.kind in RATES]
         if not rates and (match := _COMMAND.match(line)):
             self.section, self.command = "", _options(match[1])
-            self.lines.append(None)
+            self._end_block()
         elif match := _SECTION.fullmatch(line):
             if match["marked"]:
-                self.chapter, self.section = _clean(match["marked"]), ""
+                self.chapter, self.section, self.above = _clean(match["marked"]), "", ""
             else:
-                above = f"{self.section}, " if self.section and self.is_heading else ""
-                self.section = above + _clean(match["above"])
+                heading = _clean(match["above"])
+                self.section = f"{self.above}, {heading}" if self.is_heading and self.above else heading
+                self.above = heading
             self.is_heading = True
-            self.lines.append(None)
+            self._end_block()
             return
         elif len(cells) > 1 and len(rates) > 1:
             self._take_cells(cells)
@@ -112,16 +118,21 @@ class _LineReader:
         elif len(cells) > 1:
             self.heads = cells if any(any(map(str.isalpha, cell)) for cell in cells) else self.heads
         elif not line.strip():
-            self.lines.append(None)
+            self._end_block()
             return
         self.is_heading = False
+
+    def _end_block(self) -> None:
+        if self.lines and self.lines[-1] is not None:
+            self.lines.append(None)
 
     def _take_cells(self, cells: list[str]) -> None:
         """A row of a table that is none by its lines: the first cell and the head above name each figure."""
         heads = self.heads if len(self.heads) == len(cells) else [""] * len(cells)
         for head, cell in zip(heads[1:], cells[1:], strict=True):
             if quantities := [found for found in find_quantities(cell) if found.kind in RATES]:
-                self.lines += [None, self._line(f"{cells[0]} {head}", _numbers(head, quantities))]
+                self._end_block()
+                self.lines.append(self._line(f"{cells[0]} {head}", _numbers(head, quantities)))
 
     def _take_quantities(self, line: str, quantities: list[Quantity]) -> None:
         label = _clean(line[: quantities[0].start]) or _outside(line, quantities)
@@ -134,10 +145,10 @@ class _LineReader:
     def _take_one(self, head: str, figure: str) -> None:
         """A number whose unit is in the words before it, or in those above."""
         for words in (head, f"{self.section} {head}"):
-            meaning, number = parse_head(words), number_in(figure)
+            meaning = parse_head(words)
             name = meaning.quantity if meaning.quantity in RATES.values() else ""
             name = "lat" if meaning.quantity == "lat" and not meaning.remainder else name
-            if number is not None and meaning.unit is not None and name:
+            if meaning.unit is not None and name and (number := number_in(figure)) is not None:
                 name += f"_{meaning.statistic}" if meaning.statistic else ""
                 number = PrintedNumber(number.value * meaning.unit.factor, number.rounding, meaning.unit)
                 self.lines.append(self._line(head, {name: number}, "" if words == head else words))
@@ -200,8 +211,7 @@ def _point(block: list[_Line]) -> Measurement | None:
     parameters = dict(block[0].given)
     if len(block) == 1:
         parameters = {"row": block[0].label, **parameters}
-    made = make_point(parameters, numbers)
-    return None if made is None else replace(made, notes=(*made.notes, Note("by_shape", block[0].label)))
+    return make_point(parameters, numbers)
 
 
 def _parameters(command: Mapping[str, str], label: str) -> Parameters:

@@ -10,7 +10,7 @@ from dataclasses import fields
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from hwdyno.analysis.resources import find
 from hwdyno.explain.findings import about_this_run
@@ -47,10 +47,10 @@ HEADER = b'<meta name="generator" content="hwdyno '
 """What every page has near its beginning."""
 
 
-def write(run: Run, path: Path, *, overwrite: bool = False, full_data: bool = False) -> Literal[True]:
-    """Write the whole page as one file, and say that it is; raises ``UserError`` where another's is in the way."""
+def write(run: Run, path: Path, *, overwrite: bool = False, full_data: bool = False) -> Path:
+    """Write the whole page as one file, and return its path; raises ``UserError`` where another's is in the way."""
     output_files.write_output(path, html(run, full_data=full_data).encode(), overwrite=overwrite, header=HEADER)
-    return True
+    return path
 
 
 def html(run: Run, *, full_data: bool = False) -> str:

@@ -35,15 +35,15 @@ def describe_bug(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def collecting() -> Iterator[list[str]]:
-    """Collect a sentence for each part that fails inside."""
+    """Collect a sentence for each part that fails inside, also for the collector around this one."""
     sentences: list[str] = []
+    outer = _failed.get()
     before = _failed.set(sentences)
     try:
         yield sentences
     finally:
         _failed.reset(before)
-        outer = before.old_value
-        if isinstance(outer, list):
+        if outer is not None:
             outer += [sentence for sentence in sentences if sentence not in outer]
 
 

@@ -113,7 +113,7 @@ def published_steps(case: Case) -> Verdict | None:
         f"{len(found)} of {plural(len(case.result.points), 'row')} {'has' if len(found) == 1 else 'have'} fewer steps "
         f"than MLPerf Storage requires, {MIN_STEPS}: {samples:,.0f} samples are {int(least)} steps "
         f"({worst.label}). A small data set may stay in memory.",
-        {"steps": least, "least_steps": MIN_STEPS, "rows": len(found)},
+        {"steps": least, "min_steps": MIN_STEPS, "rows": len(found)},
         "Generate a data set of at least 500 steps and five times the host's memory: hwdyno training --help",
         weight=MIN_STEPS / least,
         points=tuple(at for *_, at in found),

@@ -21,7 +21,7 @@ def above_stated(case: Case) -> Verdict | None:
     if any(ceiling.kind == "physical" for ceiling in case.result.ceilings):
         return None
     limits = case.point.details.get("stated_limits") or ()
-    over = [(share, limit) for limit in limits if (share := _share(case, limit)) > _most(case, limit)]
+    over = [(share, limit) for limit in limits if (share := _share(case, limit)) > _max_share(case, limit)]
     if not over:
         return None
     share, limit = max(over, key=lambda found: found[0])
@@ -71,7 +71,7 @@ def _share(case: Case, limit: Mapping[str, Any]) -> float:
     return measured / value / both
 
 
-def _most(case: Case, limit: Mapping[str, Any]) -> float:
+def _max_share(case: Case, limit: Mapping[str, Any]) -> float:
     if limit.get("rated"):
         return FAR_ABOVE_RATED
     return 1 + CEILING_ROUNDING + sum_rounding(case.point, "bw" if limit.get("unit") == "bytes/s" else "iops")
