@@ -372,7 +372,7 @@ def test_a_run_of_datagrams_whose_server_dies_is_kept_and_degraded(
             "--direction",
             "up",
         ]
-        status = main([*words, "--runtime", "400ms", "--budget", "3s", "--quiet", "--no-page", "--json"])
+        status = main([*words, "--runtime", "400ms", "--budget", "20s", "--quiet", "--no-page", "--json"])
         assert server.dead.is_set()
     printed = capsys.readouterr()
     assert status == 3, printed.err
