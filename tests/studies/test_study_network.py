@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from here import missing
 from hwdyno import studies
 from hwdyno.explain.findings import explain
+from hwdyno.measure import engine
 from hwdyno.measure.measurement import make_measurement
 from hwdyno.measure.scenarios.two_nodes import PORT, second_node
 from hwdyno.measure.sweep import Sweep
@@ -16,6 +21,7 @@ from hwdyno.model.machine import Cpu, Machine
 from hwdyno.model.words import ExperimentResult, PeerResult, Run, UserError, Value
 from hwdyno.studies import cloud_vm_network as study
 from made_experiment import made_experiment
+from network_bed import bed_is_here
 from simulation.network import SimulatedNetwork, SimulatedPath
 
 FIXED = {"runtime": 1.0, "interval_s": 0.1}
@@ -122,24 +128,72 @@ def test_second_node_is_named_or_none() -> None:
         assert found is None
 
 
+def _namespaces() -> list[str]:
+    return subprocess.run(["ip", "netns"], capture_output=True, text=True, check=True).stdout.split()
+
+
+SECOND_NODE = """
+import sys
+from hwdyno.measure import engine
+from hwdyno.measure.scenarios.two_nodes import second_node
+with second_node(None) as place:
+    print(place is not None, flush=True)
+    sys.stdin.readline()
+    reading = engine.run("network_throughput", {"server": place[0], "port": place[1], "runtime": 0.1})
+    print(place[0], reading["streams"][0]["bytes"] > 100_000, flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.mark.machine
+def test_two_programs_at_a_time_have_a_second_node_each() -> None:
+    if not bed_is_here():
+        missing("needs root and network namespaces")
+    programs = [
+        subprocess.Popen((sys.executable, "-c", SECOND_NODE), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in "12"
+    ]
+    lines = []
+    for _ in ("ready", "measured"):  # Both are ready before one measures, and have measured before one ends.
+        for program in programs:
+            assert program.stdout and program.stdin
+            lines.append(program.stdout.readline().split())
+        for program in programs:
+            assert program.stdin
+            program.stdin.write("\n")
+            program.stdin.flush()
+    for program in programs:
+        program.communicate(timeout=20)
+    ready, measured = lines[:2], lines[2:]
+    assert not any(f"hwdyno{program.pid}" in _namespaces() for program in programs)
+    assert ready == [["True"], ["True"]]
+    assert [line[1:] for line in measured] == [["True"], ["True"]] and measured[0][0] != measured[1][0]
+
+
 @pytest.mark.machine
 def test_a_namespace_stands_for_the_second_node_and_goes_again() -> None:
-    import subprocess
-
-    from here import missing
-    from network_bed import bed_is_here
-
     if not bed_is_here():
         missing("needs root and network namespaces")
     with second_node(None) as place:
         assert place is not None
-        from hwdyno.measure import engine
-
         reading = engine.run("network_throughput", {"server": place[0], "port": place[1], "runtime": 0.1})
         assert reading["details"]["loopback"] is False
         assert reading["streams"][0]["bytes"] > 100_000
-    left = subprocess.run(["ip", "netns"], capture_output=True, text=True, check=True).stdout
-    assert "hwdyno" not in left.replace("hwdyno-probe", "")
+    assert f"hwdyno{os.getpid()}" not in _namespaces()
+
+
+@pytest.mark.machine
+def test_a_killed_program_s_namespace_goes_with_the_next() -> None:
+    if not bed_is_here():
+        missing("needs root and network namespaces")
+    with subprocess.Popen(
+        (sys.executable, "-c", SECOND_NODE), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as program:
+        assert program.stdout and program.stdout.readline() == "True\n"
+        program.kill()
+    assert f"hwdyno{program.pid}" in _namespaces()
+    with second_node(None) as place:
+        assert place is not None and f"hwdyno{program.pid}" not in _namespaces()
 
 
 def test_a_trips_theory_is_serialization_and_what_an_echo_leaves() -> None:

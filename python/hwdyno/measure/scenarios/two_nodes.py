@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import ipaddress
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -22,9 +24,43 @@ from hwdyno.model.words import UserError
 from hwdyno.system import signals
 
 PORT = 5201
-# Of the block that RFC 2544 sets aside for benchmarks between two networks.
-NEAR, FAR, BITS = "198.18.67.1", "198.18.67.2", 30
+# RFC 2544 sets this block aside for benchmarks between two networks. Each process takes another four addresses of it,
+# so that two at a time do not measure each other's server.
+BLOCK, BITS = ipaddress.ip_network("198.18.0.0/15"), 30
 START_S = 10.0
+
+
+@dataclass(frozen=True)
+class NodePair:
+    """The names and addresses of this process's two nodes."""
+
+    pid: int
+
+    @classmethod
+    def of_process(cls) -> NodePair:
+        """The same at each call in a process, and others in the next one."""
+        return cls(os.getpid())
+
+    @property
+    def number(self) -> int:
+        """Which four addresses of the block."""
+        return self.pid % (BLOCK.num_addresses >> (32 - BITS))
+
+    @property
+    def namespace(self) -> str:
+        """Name of the second node's network namespace."""
+        return f"hwdyno{self.pid}"
+
+    @property
+    def links(self) -> tuple[str, str]:
+        """Names of the veth's ends, here and there; the kernel has each once, and so the addresses."""
+        return f"hn{self.number}", f"hf{self.number}"
+
+    @property
+    def addresses(self) -> tuple[str, str]:
+        """The addresses here and there."""
+        first = BLOCK[self.number << (32 - BITS)]
+        return str(first + 1), str(first + 2)
 
 
 @contextlib.contextmanager
@@ -37,12 +73,13 @@ def second_node(server: str | None, *, dry_run: bool = False) -> Iterator[tuple[
     if server or dry_run or place is None:
         yield place if server else None
         return
-    tag = f"hwdyno{os.getpid()}"
-    with contextlib.ExitStack() as stack, signals.at_leave(signals.Stage.REMOVE, partial(_remove_namespace, tag)):
+    pair = NodePair.of_process()
+    remove = partial(_remove_namespace, pair)
+    with contextlib.ExitStack() as stack, signals.at_leave(signals.Stage.REMOVE, remove):
         process = None
-        if _build_namespace(tag):
-            stack.callback(_remove_namespace, tag)
-            process = _serving(tag)
+        if _build_namespace(pair):
+            stack.callback(remove)
+            process = _serving(pair)
         if process is None:
             yield None
             return
@@ -57,7 +94,7 @@ def find_server(server: str | None) -> tuple[str, int] | None:
     """
     if server:
         return _address(server)
-    return (FAR, PORT) if os.geteuid() == 0 and shutil.which("ip") else None
+    return (NodePair.of_process().addresses[1], PORT) if os.geteuid() == 0 and shutil.which("ip") else None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -65,7 +102,7 @@ class SecondNode(Preparation):
     """A network namespace of this machine behind a veth, with a server in it."""
 
     where: Path = Path("/run/netns")
-    description: str = f"second node: a network namespace behind a veth, with a server at {FAR} (created and removed)"
+    description: str = "second node: a network namespace behind a veth, with a server (created and removed)"
     compute_s: float = 1.0
 
     @contextlib.contextmanager
@@ -73,7 +110,7 @@ class SecondNode(Preparation):
         """The namespace and its server, where this process may make them."""
         with second_node(None) as place:
             if place is not None:
-                says(f"two nodes: the second one is a network namespace behind a veth ({FAR})")
+                says(f"two nodes: the second one is a network namespace behind a veth ({place[0]})")
             yield place is not None
 
 
@@ -107,33 +144,48 @@ def _do(*command: str) -> bool:
     return subprocess.run(command, capture_output=True, check=False, stdin=subprocess.DEVNULL).returncode == 0
 
 
-def _build_namespace(tag: str) -> bool:
-    near, far = f"hn{os.getpid()}", f"hf{os.getpid()}"
-    if not _do("ip", "netns", "add", tag):
+def _build_namespace(pair: NodePair) -> bool:
+    (near, far), (here, there) = pair.links, pair.addresses
+    _remove_abandoned()
+    if not _do("ip", "netns", "add", pair.namespace):
         return False
     built = (
-        _do("ip", "link", "add", near, "type", "veth", "peer", "name", far, "netns", tag)
-        and _do("ip", "addr", "add", f"{NEAR}/{BITS}", "dev", near)
+        _do("ip", "link", "add", near, "type", "veth", "peer", "name", far, "netns", pair.namespace)
+        and _do("ip", "addr", "add", f"{here}/{BITS}", "dev", near)
         and _do("ip", "link", "set", near, "up")
-        and _do("ip", "-n", tag, "addr", "add", f"{FAR}/{BITS}", "dev", far)
-        and _do("ip", "-n", tag, "link", "set", far, "up")
-        and _do("ip", "-n", tag, "link", "set", "lo", "up")
+        and _do("ip", "-n", pair.namespace, "addr", "add", f"{there}/{BITS}", "dev", far)
+        and _do("ip", "-n", pair.namespace, "link", "set", far, "up")
+        and _do("ip", "-n", pair.namespace, "link", "set", "lo", "up")
     )
     if not built:
-        _remove_namespace(tag)
+        _remove_namespace(pair)
     return built
 
 
-def _remove_namespace(tag: str) -> None:
+def _remove_abandoned() -> None:
+    """Remove what a killed process left: its namespace and the server in it."""
+    with contextlib.suppress(OSError):
+        for entry in Path("/run/netns").iterdir():
+            named = re.fullmatch(r"hwdyno([0-9]{1,10})", entry.name)
+            if named is None or Path("/proc", named[1]).exists():
+                continue
+            inside = subprocess.run(["ip", "netns", "pids", entry.name], capture_output=True, text=True, check=False)
+            for pid in inside.stdout.split():
+                os.kill(int(pid), signal.SIGKILL)
+            _do("ip", "netns", "del", entry.name)
+
+
+def _remove_namespace(pair: NodePair) -> None:
     # The veth goes with the namespace that holds its other end.
-    _do("ip", "netns", "del", tag)
+    _do("ip", "netns", "del", pair.namespace)
 
 
-def _serving(tag: str) -> subprocess.Popen[bytes] | None:
+def _serving(pair: NodePair) -> subprocess.Popen[bytes] | None:
     """The server in the namespace, once it listens."""
-    command = ["ip", "netns", "exec", tag, sys.executable, "-m", "hwdyno", "network", "server"]
+    inside = ("ip", "netns", "exec", pair.namespace)
+    command = (sys.executable, "-m", "hwdyno", "network", "server")
     process = subprocess.Popen(
-        [*command, "--bind", FAR, "--port", str(PORT), "--parallel-clients"],
+        [*inside, *command, "--bind", pair.addresses[1], "--port", str(PORT), "--parallel-clients"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -142,9 +194,7 @@ def _serving(tag: str) -> subprocess.Popen[bytes] | None:
     wanted = f":{PORT:04X} 00000000:0000 0A"
     until = time.monotonic() + START_S
     while time.monotonic() < until and process.poll() is None:
-        table = subprocess.run(
-            ["ip", "netns", "exec", tag, "cat", "/proc/net/tcp"], capture_output=True, text=True, check=False
-        )
+        table = subprocess.run([*inside, "cat", "/proc/net/tcp"], capture_output=True, text=True, check=False)
         if wanted in table.stdout:
             return process
         time.sleep(0.05)
