@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from hwdyno import formats
-from hwdyno.formats.quantities import find_quantities
+from hwdyno.model.quantities import find_quantities
 from hwdyno.model.words import Measurement, UserError
 
 MIB = float(1 << 20)

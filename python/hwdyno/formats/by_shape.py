@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from hwdyno.formats import printed
-from hwdyno.formats.cell import PrintedNumber, number_in
 from hwdyno.formats.column import FIGURES, PARAMETERS, parse_head, parse_pattern
-from hwdyno.formats.quantities import Quantity, find_quantities
 from hwdyno.formats.row import make_point
 from hwdyno.formats.table_resource import UNKNOWN, find_by_words
+from hwdyno.model.quantities import PrintedNumber, Quantity, find_quantities, number_in
 from hwdyno.model.units import plural
 from hwdyno.model.words import Measurement, Parameters, Run, UserError
 

@@ -12,13 +12,13 @@ from dataclasses import replace
 
 from hwdyno.formats import fio_text_lines as lines
 from hwdyno.formats import printed
-from hwdyno.formats.cell import PrintedNumber
 from hwdyno.formats.fio import depth_reached
 from hwdyno.formats.fio_text_jobs import PrintedJob, list_jobs
 from hwdyno.formats.fio_text_lines import Direction
 from hwdyno.formats.row import make_point
 from hwdyno.model.kernels import STORAGE_BLOCKS
 from hwdyno.model.point_details import Note
+from hwdyno.model.quantities import PrintedNumber
 from hwdyno.model.words import Measurement, Parameters, Run, Stream
 
 NAME = "fio-text"

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hwdyno.formats import printed
-from hwdyno.formats.cell import PrintedNumber
 from hwdyno.formats.row import figures, make_point, number
 from hwdyno.model.kernels import NETWORK_THROUGHPUT
 from hwdyno.model.point_details import Samples
+from hwdyno.model.quantities import PrintedNumber
 from hwdyno.model.words import Measurement, Parameters, Run
 from hwdyno.system import loopback
 
