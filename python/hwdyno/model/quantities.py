@@ -66,7 +66,7 @@ def number_in(cell: str) -> PrintedNumber | None:
     return PrintedNumber(value * scale, rounding, unit)
 
 
-_STARTS = re.compile(r"(?<![\w.,'])[~≈]?\d")
+_STARTS = re.compile(r"(?<![\w.,'^])[~≈]?\d")
 LONGEST = 60
 """Characters of a quantity."""
 _NUMBER_AND_UNIT = re.compile(
