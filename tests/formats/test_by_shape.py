@@ -135,6 +135,38 @@ TABLES: dict[str, tuple[str, list[tuple[dict[str, Any], float, str]]]] = {
         "KBps\n\n| test | A |\n|---|---|\n| write | 5000 |\n| read | 7000 |\n",
         [({}, 5e6, "bytes/s"), ({}, 7e6, "bytes/s")],
     ),
+    "a head over two columns": (
+        "| | Read | | Write | |\n|---|---|---|---|---|\n| bs | IOPS | MB/s | IOPS | MB/s |\n"
+        "| 4k | 1000 | 4.1 | 500 | 2 |\n| 64k | 900 | 59 | 450 | 29.5 |\n",
+        [({"rw": "read"}, 4.1e6, "bytes/s"), ({"rw": "write"}, 2e6, "bytes/s"), ({"rw": "read"}, 59e6, "bytes/s"),
+         ({"rw": "write"}, 29.5e6, "bytes/s")],
+    ),
+    "wide heads above aligned columns": (
+        "         Read           Write\nbs    IOPS   MB/s   IOPS   MB/s\n4k    1000   4.1    500    2\n",
+        [({"rw": "read"}, 4.1e6, "bytes/s"), ({"rw": "write"}, 2e6, "bytes/s")],
+    ),
+    "two columns of one head": (
+        "| bs | MB/s | MB/s |\n|---|---|---|\n| 4k | 10 | 20 |\n",
+        [({}, 10e6, "bytes/s"), ({}, 20e6, "bytes/s")],
+    ),
+    # github.com/RRZE-HPC/gpu-benches, issue 12.
+    "groups of columns between pipes": (
+        "block smBlocks   threads    occ%   |                init       read\n"
+        "  16      2112       1    0.8%     |  GB/s:          76         32\n"
+        "  32      4224       1    1.6%     |  GB/s:         150         63\n",
+        [({"bs": None}, value, "bytes/s") for value in (76e9, 32e9, 150e9, 63e9)],
+    ),
+    # github.com/geerlingguy/sbc-reviews, issue 65: ramlat, the text's end included.
+    "names that begin with digits": (
+        "results in ns:\n\n       size:  1x32  2x32\n         4k: 3.697 3.670\n         8k: 3.667\n",
+        [({"size": 4096}, 3.697e-9, "s"), ({"size": 4096}, 3.67e-9, "s"), ({"size": 8192}, 3.667e-9, "s")],
+    ),
+    # github.com/ThomasKaiser/sbc-bench: tinymembench.
+    "times that a slash parts": (
+        "block size : single random read / dual random read\n    1024 :    0.0 ns   /     0.0 ns\n"
+        "   65536 :    7.9 ns   /    11.1 ns\n",
+        [({"bs": 65536}, 7.9e-9, "s"), ({"bs": 65536}, 11.1e-9, "s")],
+    ),
     "pipes without a rule": ("test | KB/s\nwrite | 5000\nread | 7000\n", [({}, 5e6, "bytes/s"), ({}, 7e6, "bytes/s")]),
 }  # fmt: skip
 

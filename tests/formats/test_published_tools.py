@@ -323,3 +323,31 @@ def test_cells_of_iozone_without_certain_head_are_counted(tmp_path: Path) -> Non
 def test_unit_of_iozone_is_that_of_its_mode(mode: str, unit: str, value: float, tmp_path: Path) -> None:
     first, *_ = points(mode + IOZONE_COMMAND + IOZONE_HEADS + IOZONE_ROWS, tmp_path)
     assert (first.throughput.unit, first.throughput.value) == (unit, near(value))
+
+
+# --- kbench
+
+# github.com/longhorn/longhorn/issues/5374; the misspelling is kbench's.
+COMPARED = """================================
+FIO Benchmark Comparsion Summary
+For: Local-Path vs Longhorn
+Size: 30G
+================================
+                              Local-Path   vs                 Longhorn    :              Change
+IOPS (Read/Write)
+        Random:        232,796 / 132,364   vs          25,412 / 24,683    :   -89.08% / -81.35%
+"""
+
+
+def test_each_side_of_a_comparison_of_kbench_is_read(tmp_path: Path) -> None:
+    experiments = audited(COMPARED, tmp_path).experiments
+    assert [
+        (result.fixed["label"], point.parameters["rw"], point.throughput.value)
+        for result in experiments
+        for point in result.points
+    ] == [
+        ("Local-Path", "randread", 232_796),
+        ("Local-Path", "randwrite", 132_364),
+        ("Longhorn", "randread", 25_412),
+        ("Longhorn", "randwrite", 24_683),
+    ]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from hwdyno.formats.column import FIGURES, parse_head
-from hwdyno.formats.grid import Grid, is_number
+from hwdyno.formats.grid import Grid
+from hwdyno.formats.grid_heads import is_number
 
 
 def by_figure(grid: Grid) -> Grid:

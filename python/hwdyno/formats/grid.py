@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from html.parser import HTMLParser
 from itertools import pairwise
 
+from hwdyno.formats.grid_heads import columns_in_groups, is_number, spread_heads, with_wide_heads
 from hwdyno.model.unit_readings import unit_readings
 from hwdyno.model.words import UserError
 
@@ -27,7 +28,6 @@ _RULE = re.compile(r"\s*[|+]?\s*:?[-=]+:?\s*(?:[|+]\s*:?[-=]+:?\s*)+[|+]?\s*|\s*
 _HEADING = re.compile(r"\s*(?:#{1,6}\s+|\*\*|=+\s+)(.{1,200}?)\s*(?:\*\*|#*|=+)?:?\s*|\s*(.{1,100}):\s*")
 _CAPTION = re.compile(r"(?:\*\*|__|\*|_)?(?:table|tab\.|figure|fig\.)\s*[\dIVXLA-Z.-]{1,8}\s*[:.|–—-]?\s*(.*)", re.I)
 """Begins the line that a paper's caption is, also with an empty line below it."""
-_NUMBER = re.compile(r"[~≈<>]?\s*[-+]?\d")
 _UNIT_LINE = re.compile(r"\(.{1,12}\)|[kKMG]?i?B/s(?:ec)?|[nmu]s|%|IOPS|[GTP]FLOPS?(?:/s)?", re.I)
 _CLOSING = re.compile(r"(?:^|[,;:(]\s*|\b(?:in|are|unit)\s+)(?P<unit>[A-Za-z][A-Za-z/ ]{0,30})[).]?$")
 _HTML = re.compile(r"<(?:table|tr)\b", re.I)
@@ -87,11 +87,6 @@ def find_grids(text: str, *, marked: bool = False) -> list[Grid]:
     return found or list(_grid("", rows))
 
 
-def is_number(cell: str) -> bool:
-    """Whether a cell begins with a number."""
-    return _NUMBER.match(cell) is not None
-
-
 def _grid(title: str, rows: Sequence[Sequence[str]]) -> Iterator[Grid]:
     """The table with whole rows; a second line of heads (units, or what a wide head covers) joins the first."""
     lines = [[_plain(cell) for cell in row] for row in rows]
@@ -109,6 +104,7 @@ def _grid(title: str, rows: Sequence[Sequence[str]]) -> Iterator[Grid]:
         lines[0] = [""] * (not any(is_number(line[0]) for line in lines[1:])) + lines[0]
     whole = [(line + [""] * width)[:width] for line in lines]
     heads, body = whole[0], whole[1:]
+    heads = spread_heads(heads, body[0])
     twice = len(set(filter(None, heads))) < len(list(filter(None, heads))) or "" in heads[1:]
     units = any(_UNIT_LINE.fullmatch(cell) for cell in body[0])
     if len(body) > 1 and (twice or units) and not any(map(is_number, body[0])) and any(body[0]):
@@ -168,6 +164,8 @@ def _read_pipes(text: str) -> Iterator[tuple[str, list[list[str]]]]:
         elif line.strip() or block:
             if block and (ruled or _is_table(block)):
                 yield above or title, block
+            elif columns := columns_in_groups(block):
+                yield above or title, columns
             block, ruled, above = [], False, ""
             if match := _HEADING.fullmatch(line[:LONGEST_RULE]):
                 title = match[1] or match[2]
@@ -236,7 +234,7 @@ def _read_separated(text: str) -> Iterator[tuple[str, list[list[str]]]]:
             title = title if block or _is_rule(bare := line.lstrip("# \t")) else bare
             continue
         if len(block) == 1:
-            title = block[0].strip()
+            title = block[0].strip().rstrip(":")
         elif block:
             yield from _block(title, block)
         block = []
@@ -259,6 +257,7 @@ _BETWEEN_CELLS = re.compile(r",(?!\d{3}(?!\d))|(?<!\d),")
 
 
 _BETWEEN_WORDS = re.compile(r"\s+(?![(\[])")
+_BETWEEN_MARKS = re.compile(r"\s+[:/]\s+")
 _BETWEEN_COLUMNS = re.compile(r"\s{2,}|\t")
 _SEPARATOR = re.compile(r"[,;]|\S[^\S\n]+\S")
 
@@ -279,10 +278,14 @@ def _block(title: str, lines: list[str]) -> Iterator[tuple[str, list[list[str]]]
             first = next(at for at, width in enumerate(widths) if width == most)
             yield " ".join([title, *lines[:first]]) if first else title, rows[first:]
             return
-    rows = [_BETWEEN_COLUMNS.split(line.strip()) for line in lines if not _is_rule(line)]
-    if rows and len({len(row) for row in rows}) == 1 and len(rows[0]) > 1:
-        yield title, rows
+    if spread := with_wide_heads([_BETWEEN_COLUMNS.split(line.strip()) for line in lines if not _is_rule(line)]):
+        yield title, spread
         return
+    for between, least in ((_BETWEEN_MARKS, 3), (_BETWEEN_COLUMNS, 2)):
+        rows = [between.split(line.strip()) for line in lines if not _is_rule(line)]
+        if rows and len({len(row) for row in rows}) == 1 and len(rows[0]) >= least:
+            yield title, rows
+            return
     rows = _single_spaced(lines)
     if rows and len(rows[0]) == len(rows[1]):
         yield title, rows
@@ -297,10 +300,15 @@ def _single_spaced(lines: list[str]) -> list[list[str]]:
         return []
     cells = [_BETWEEN_WORDS.split(line.strip()) for line in lines if not _is_rule(line)]
     heads, rows = cells[0] if cells else [], cells[1:]
+    if len(rows) > 1 and 1 < len(rows[-1]) < len(rows[0]) == len(heads):
+        rows[-1] += [""] * (len(heads) - len(rows[-1]))  # A text that ends early.
     widths = {len(row) for row in rows}
     if len(rows) < 2 or len(widths) > 1 or len(rows[0]) < 2 or len(heads) < 2 or any(map(is_number, heads)):
         return []
-    if not all(is_number(cell) for row in rows for cell in row[1:]) or len({is_number(row[0]) for row in rows}) > 1:
+    if (
+        not all(is_number(cell) for row in rows for cell in row[1:] if cell)
+        or len({is_number(row[0]) for row in rows}) > 1
+    ):
         return []
     fits = len(heads) == len(rows[0]) or (len(heads) > len(rows[0]) and is_number(rows[0][0]))
     return [heads, *rows] if fits else []

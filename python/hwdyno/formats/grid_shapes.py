@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from hwdyno.formats.column import FIGURES, parse_head
 from hwdyno.formats.grid import Grid
@@ -17,12 +18,29 @@ _WORDS = {"bytes/s": "bandwidth", "bits or bytes": "bandwidth", "operations/s": 
 _BETWEEN = re.compile(r"[\s()\[\],;/|=@:*]*")
 _MARKS = {":", "=", "|", "-", "->"}
 """What parts a label from its figure."""
+_OCCUPANCY = re.compile(r"(?i)occ(?:upancy)?\b|sm ?blocks?\b|warps?\b")
 _PLAIN_HEAD = ("test", "result")
 
 
 def with_one_unit_a_column(grid: Grid, maps: Mapping[str, str]) -> Grid:
     """The table with heads where it has none, its corner's unit in its title, and a column for each kind of rate."""
-    return _parted_by_kind(_with_corner(_with_heads(grid)), maps)
+    return _parted_by_kind(_with_corner(_with_heads(_with_thread_blocks(_with_unique_heads(grid)))), maps)
+
+
+def _with_unique_heads(grid: Grid) -> Grid:
+    """The second of two columns of results with one head as ``MB/s (#2)``, so that both are read."""
+    heads = list[str]()
+    for head in grid.heads:
+        before = sum(known == head for known in grid.heads[: len(heads)])
+        is_result = before and head.strip() and parse_head(head).quantity in {*FIGURES, "label"}
+        heads.append(f"{head} (#{before + 1})" if is_result else head)
+    return replace(grid, heads=tuple(heads))
+
+
+def _with_thread_blocks(grid: Grid) -> Grid:
+    """``block`` beside a GPU's occupancy is of threads, and no size."""
+    is_gpu = any(_OCCUPANCY.match(head) for head in grid.heads)
+    return replace(grid, heads=tuple("blockdim" if is_gpu and head == "block" else head for head in grid.heads))
 
 
 def _with_heads(grid: Grid) -> Grid:

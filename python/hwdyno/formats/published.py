@@ -342,7 +342,11 @@ class _Table:
             if twin is not None and twin.at in row.numbers:
                 shared[f"{key}_again"] = number
                 continue
-            if collides(column, figures):
+            rivals = any(
+                other.meaning.quantity == quantity and other.meaning.given and not given and column.meaning.remainder
+                for other in figures
+            )
+            if collides(column, figures) or rivals:
                 if quantity == "ceiling":
                     continue  # Which of them bounds the row's figures is not known.
                 given["series"] = column.meaning.remainder or column.head

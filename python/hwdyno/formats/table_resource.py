@@ -45,6 +45,13 @@ def _rate_words(columns: Sequence[Column], rows: Sequence[TableRow]) -> set[str]
     return {counted_in(unit.name) for unit in units}
 
 
+def _are_below_a_microsecond(columns: Sequence[Column], rows: Sequence[TableRow]) -> bool:
+    """Whether every latency is: a system call alone takes a tenth of that, so no storage answers in it."""
+    latencies = [column for column in columns if column.meaning.quantity == "lat"]
+    numbers = [number for column in latencies for row in rows if (number := row.numbers.get(column.at))]
+    return bool(numbers) and all(number.unit and number.value * number.unit.factor < 1e-6 for number in numbers)
+
+
 def find_by_words(text: str) -> str:
     """Which resource a text without columns is about, by its words alone; ``UNKNOWN`` where they do not say."""
     return next((name for name, pattern in _RESOURCES if pattern.search(text)), UNKNOWN)
@@ -95,6 +102,8 @@ def find_resource(columns: Sequence[Column], rows: Sequence[TableRow], context: 
         return "compute"
     if "iops" in names and _OF_SAMPLES.search(words):
         return "training"
+    if names.isdisjoint({"iops", "bw"}) and _are_below_a_microsecond(columns, rows):
+        return "memory"
     if "iops" in names or "rw" in names or "rw" in given:
         return "storage"
     for text in texts[1:]:

@@ -111,16 +111,16 @@ def has_values(grid: Grid) -> bool:
 
 
 def _rate_quantity(grid: Grid, at: int) -> str:
-    """The quantity of a column of numbers with a unit of one kind of rate, or of none below one; empty for others."""
+    """The quantity of a column of numbers with a unit of one kind of rate, or of times below 1 s; empty for others."""
     cells = [number_in(row[at]) for row in grid.rows if row[at].strip()]
     if not cells or any(number is None for number in cells) or cells[0] is None or cells[0].unit is None:
         return ""
-    kinds = {number.unit.kind for number in cells if number is not None and number.unit is not None}
-    return (
-        {"bytes/s": "bw", "bits or bytes": "bw", "FLOP/s": "flops", "operations/s": "iops"}.get("".join(kinds), "")
-        if len(kinds) == 1
-        else ""
-    )
+    units = {number.unit for number in cells if number is not None and number.unit is not None}
+    kinds = {unit.kind for unit in units}
+    if kinds == {"s"} and all(unit.factor < 1 for unit in units):
+        return "lat"
+    rates = {"bytes/s": "bw", "bits or bytes": "bw", "FLOP/s": "flops", "operations/s": "iops"}
+    return rates.get(kinds.pop(), "") if len(kinds) == 1 else ""
 
 
 def _shared_unit(grid: Grid, at: int) -> Unit | None:

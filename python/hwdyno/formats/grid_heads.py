@@ -1,0 +1,60 @@
+"""Heads of tables in two lines, and of groups of columns between pipes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from hwdyno.model.unit_readings import unit_readings
+
+_NUMBER = re.compile(r"[~≈<>]?\s*[-+]?\d(?!\d*[x×][\dA-Za-z])")
+"""``2x64`` is a name."""
+
+
+def is_number(cell: str) -> bool:
+    """Whether a cell begins with a number."""
+    return _NUMBER.match(cell) is not None
+
+
+def spread_heads(heads: list[str], second: Sequence[str]) -> list[str]:
+    """Heads in two lines with a wide one above each column that it covers: ``Read``, empty over ``IOPS``, ``MB/s``."""
+    if any(map(is_number, second)) or len(set(second)) == len(second):
+        return heads
+    spread = list(heads)
+    for at in range(1, len(heads)):
+        if not heads[at] and second[at] and second[at - 1] and spread[at - 1]:
+            spread[at] = spread[at - 1]
+    return spread
+
+
+def with_wide_heads(rows: list[list[str]]) -> list[list[str]]:
+    """Rows whose first line has a head for each like group of the heads below it; empty for other rows."""
+    if len(rows) < 3 or {len(row) for row in rows[1:]} != {len(rows[1])} or not rows[0]:
+        return []
+    above, heads = rows[0], rows[1]
+    width, labels = divmod(len(heads), len(above))
+    groups = [heads[labels + at * width : labels + (at + 1) * width] for at in range(len(above))]
+    if len(above) < 2 or width < 2 or any(group != groups[0] for group in groups) or any(map(is_number, heads)):
+        return []
+    return [[""] * labels + [head for head in above for _ in range(width)], *rows[1:]]
+
+
+def columns_in_groups(block: Sequence[Sequence[str]]) -> list[list[str]]:
+    """The cells of a table whose pipes part groups of columns (``size threads | GB/s: 76 32``); empty for others.
+
+    A unit with a colon at the beginning of a group's rows is that of all its columns.
+    """
+    if len(block) < 2 or {len(row) for row in block} != {len(block[0])}:
+        return []
+    lines: list[list[str]] = [[] for _ in block]
+    for group in zip(*block, strict=True):
+        parts = [cell.split() for cell in group]
+        heads, rows = parts[0], parts[1:]
+        unit = rows[0][0][:-1] if rows[0] and rows[0][0].endswith(":") else ""
+        if unit and unit_readings(unit)[0] and all(row[:1] == rows[0][:1] for row in rows):
+            heads, rows = [f"{head} {unit}" for head in heads], [row[1:] for row in rows]
+        if not heads or any(len(row) != len(heads) or not all(map(is_number, row)) for row in rows):
+            return []
+        for line, cells in zip(lines, [heads, *rows], strict=True):
+            line += cells
+    return lines if len(lines[0]) > len(block[0]) else []
