@@ -17,6 +17,7 @@ from hwdyno.formats import result_folder
 from hwdyno.model.words import Run, UserError
 from hwdyno.system.store import from_json, to_json
 from made_mlpstorage import GIB, MIB, RECORD, STARTS, TREE, changed, training_summary, write
+from read_format import read_run
 
 Tree = Callable[..., Path]
 RUN = f"{TREE}/training/unet3d/run"
@@ -187,6 +188,41 @@ def test_an_edition_that_no_file_states_is_said(tmp_path: Path) -> None:
     assert "3.0 for 1 result that state no edition" in notes(run, "rules")[0]
 
 
+def test_a_folder_of_one_run_is_not_judged_by_their_number(tmp_path: Path) -> None:
+    run = read(made.training_tree(tmp_path) / RUN / STARTS[1])
+    assert faults(run) == [] and [point.parameters["run"] for point in run.experiments[0].points] == [STARTS[1]]
+    assert any("Rules.md 2.1.17" in says and "the folder is one of them" in says for says in notes(run, "unknown"))
+
+
+def test_an_unknown_edition_is_judged_by_the_latest(tmp_path: Path) -> None:
+    made.training_tree(tmp_path)
+    for start in STARTS:
+        write(tmp_path, f"{RUN}/{start}/provenance.json", {**made.STAMP, "rules_edition": "9.0"})
+    run = read(tmp_path)
+    assert "MLPerf Storage 3.0 for 6 results that state 9.0" in notes(run, "rules")[0] and faults(run) == []
+
+
+def test_an_edition_of_2_0_has_its_own_sections(tmp_path: Path) -> None:
+    """Its metadata has other names, and its warm-up left no folder."""
+    metadata = {"parameters": None, "override_parameters": None, "accelerator": "h100"}
+    metadata |= {"combined_params": made.training_metadata()["parameters"], "params_dict": {"reader.batch_size": 8}}
+    made.training_tree(tmp_path, metadata=metadata, runs=5)
+    for start in STARTS[:5]:
+        (tmp_path / RUN / start / "provenance.json").unlink()
+    run = read(tmp_path)
+    (says,) = faults(run)
+    assert says.startswith("Submission_guidelines.md 10.1, unet3d on h100") and "reader.batch_size was changed" in says
+    assert any("guidelines.md 6.6" in line and "warm-up" in line for line in notes(run, "unknown"))
+
+
+def test_much_yaml_is_not_parsed(tmp_path: Path) -> None:
+    made.tree_of_1_0(tmp_path)
+    folder = result_folder.ResultFolder.walk(tmp_path)
+    folder._slow_left = 500
+    run = formats.list_folder_formats()["mlpstorage"].read_folder(folder)
+    assert any("more than is read of one folder" in line for line in notes(run, "not_read"))
+
+
 def test_a_run_without_figures_is_named_and_the_others_are_read(tmp_path: Path) -> None:
     made.training_tree(tmp_path)
     write(tmp_path, f"{RUN}/{STARTS[2]}/summary.json", '{"metric": {"train_au_percentage": [NaN]}')
@@ -267,3 +303,13 @@ def test_a_folder_without_figures_is_one_line(broken: str, tmp_path: Path, capsy
 def test_an_empty_folder_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", str(tmp_path)]) == 2
     assert "is a folder without results of mlpstorage" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("au", "says"), [(62.0, "AU fails the limit"), (93.0, "")])
+def test_a_summary_alone_has_the_verdict_of_dlio(au: float, says: str, tmp_path: Path) -> None:
+    """A folder is judged by its edition's rules instead."""
+    path = write(tmp_path, "summary.json", training_summary(au=au))
+    found = [finding.says for finding in explain(read_run(path)).findings if finding.rule == "failed_au"]
+    assert [bool(says) and says in text for text in found] == [True] * bool(says)
+    run = read(made.training_tree(tmp_path / "tree", summary={"metric": training_summary(au=au)["metric"]}))
+    assert "failed_au" not in {finding.rule for finding in run.findings}

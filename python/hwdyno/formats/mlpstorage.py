@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from hwdyno.analysis.mlperf_storage import CHECKED_BY, LATEST, RunFacts, judge_runs
+from hwdyno.analysis.mlperf_storage import CHECKED_BY, EDITIONS, LATEST, RunFacts, judge_runs
 from hwdyno.formats import printed
 from hwdyno.formats.mlpstorage_runs import (
     MLPERF,
@@ -27,6 +27,7 @@ from hwdyno.model.words import ExperimentResult, Measurement, Run, UserError
 
 NAME = "mlpstorage-folder"
 MAX_EXAMPLES = 3
+MAX_HOSTS = 256
 _TITLES = {
     "training": "Training", "checkpointing": "Checkpoints", "vector_database": "Vector search", "kv_cache": "KV cache",
 }  # fmt: skip
@@ -75,13 +76,20 @@ def read_folder(folder: ResultFolder) -> Run:
         id=f"{NAME}-undated-{digest}",
         started="",
         finished=None,
-        machines=(Machine(unknown=dict.fromkeys(("cpu", "memory"), printed.WHY)),),
+        machines=_list_machines(points),
         profile="imported",
         command=f"{CHECKED_BY} ({_one_line(str(folder.root))})",
         experiments=tuple(_number_names(experiments)),
         imported_from=NAME,
         notes=(*_notes_on_rules(points, undecided), *_notes_on_files(folder, refused)),
     )
+
+
+def _list_machines(points: Sequence[Measurement]) -> tuple[Machine, ...]:
+    """The hosts that rows are named by, so that a report leaves out their names; else one of which nothing is known."""
+    hosts = sorted({str(point.parameters["host"]) for point in points if "host" in point.parameters})
+    unknown = dict.fromkeys(("cpu", "memory"), printed.WHY)
+    return tuple(Machine(hostname=host, unknown=unknown) for host in hosts[:MAX_HOSTS]) or (Machine(unknown=unknown),)
 
 
 def _read_groups(folder: ResultFolder) -> tuple[list[_Group], list[str]]:
@@ -149,7 +157,8 @@ def _shared_facts(group: _Group, number: int) -> dict[str, object]:
     ]  # fmt: skip
     phases = [name for name, found in (("datagen", group.made), ("datasize", group.sized)) if found]
     return RunFacts(
-        run_folders=float(number),
+        # Where the folder is one run itself, the others may be beside it.
+        run_folders=None if any(not found.leaf.folder for found, _ in group.runs) else float(number),
         without_result=tuple(group.without_result[:MAX_EXAMPLES]),
         phases=tuple(phases),
         made_bytes=max(sizes, default=None),
@@ -197,8 +206,9 @@ def _notes_on_rules(points: Sequence[Measurement], undecided: Counter[str]) -> l
     facts = [RunFacts.from_details(point.details[MLPERF]) for point in points]
     editions = Counter(fact.edition for fact in facts)
     by_edition = [
-        f"MLPerf Storage {edition or LATEST} for {plural(number, 'result')}"
-        + ("" if edition else " that state no edition")
+        f"MLPerf Storage {edition} for {plural(number, 'result')}"
+        if edition in EDITIONS
+        else f"MLPerf Storage {LATEST} for {plural(number, 'result')} that state {edition or 'no edition'}"
         for edition, number in sorted(editions.items())
     ]
     notes = [

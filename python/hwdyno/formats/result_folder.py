@@ -18,6 +18,8 @@ MAX_DEPTH = 24
 """Levels below the folder. A submission's deepest file is at level 11."""
 LARGEST_FILE = 8 << 20
 """A summary has kilobytes; a file of samples over time may have a gigabyte."""
+MAX_READ, MAX_SLOW = 256 << 20, 4 << 20
+"""Bytes that are read of a folder, and how much of it may be YAML, whose parser takes a second for 300 kB."""
 
 
 @dataclass(slots=True)
@@ -30,6 +32,8 @@ class ResultFolder:
     left_out: list[str] = field(default_factory=list)
     """A phrase each: what was no regular file, too deep, or more than a walk looks at."""
     _read: set[str] = field(default_factory=set)
+    _left: int = MAX_READ
+    _slow_left: int = MAX_SLOW
 
     @classmethod
     def walk(cls, root: Path) -> ResultFolder:
@@ -66,8 +70,8 @@ class ResultFolder:
         folder.files = tuple(sorted(found))
         return folder
 
-    def text(self, name: str) -> str:
-        """The text of one of its files. Raises ``UserError`` in one line."""
+    def text(self, name: str, most: int = LARGEST_FILE, *, is_slow: bool = False) -> str:
+        """The text of one of its files, which is slow to parse where it is YAML. Raises ``UserError`` in one line."""
         try:
             # Nothing waits where a named pipe took the file's place meanwhile.
             descriptor = os.open(self.root / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -75,12 +79,16 @@ class ResultFolder:
                 status = os.fstat(file.fileno())
                 if not stat.S_ISREG(status.st_mode):
                     raise UserError(f"{name}: no regular file")
-                if status.st_size > LARGEST_FILE:
+                if status.st_size > most:
                     raise UserError(f"{name} is too large for its kind ({format_size(status.st_size)})")
-                data = foreign.read_at_most(file, LARGEST_FILE)
+                if status.st_size > (self._slow_left if is_slow else self._left):
+                    raise UserError(f"{name}: more than is read of one folder; name a smaller one")
+                data = foreign.read_at_most(file, most)
         except (OSError, ValueError) as error:
             raise UserError(f"cannot read {name}: {getattr(error, 'strerror', None) or error}") from None
         self._read.add(name)
+        self._left -= len(data)
+        self._slow_left -= len(data) if is_slow else 0
         return data.decode(errors="replace")
 
     def list_unread(self) -> Sequence[str]:

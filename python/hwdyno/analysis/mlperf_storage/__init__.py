@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hwdyno.analysis.mlperf_storage.editions import CHECKED_BY, LATEST
+from hwdyno.analysis.mlperf_storage.editions import CHECKED_BY, EDITIONS, LATEST
 from hwdyno.analysis.mlperf_storage.judge import judge_runs
 from hwdyno.analysis.mlperf_storage.judgement import Judgement
 from hwdyno.analysis.mlperf_storage.parameter_rules import division_by_parameters
@@ -11,6 +11,7 @@ from hwdyno.analysis.mlperf_storage.training_rules import measured_runs
 
 __all__ = [
     "CHECKED_BY",
+    "EDITIONS",
     "KINDS",
     "LATEST",
     "Judgement",

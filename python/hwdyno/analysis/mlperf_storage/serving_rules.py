@@ -17,8 +17,10 @@ def check_vectors(runs: Sequence[RunFacts]) -> list[Judgement]:
     """The rules on the runs of one vector index."""
     first = runs[0]
     found = list[Judgement]()
-    number = int(first.run_folders or len(runs))
-    if number != VECTOR_RUNS:
+    number = int(first.run_folders or 0)
+    if not number:
+        found += report_unknown("vdbRunCount", runs, "how many runs there are: the folder is one of them")
+    elif number != VECTOR_RUNS:
         found += report_broken(
             "vdbRunCount", runs, f"{first.label}: there {'is' if number == 1 else 'are'} {plural(number, 'run')} "
             f"instead of {VECTOR_RUNS}", "Run the queries five times.", number=number,

@@ -146,7 +146,7 @@ def _check_generation(runs: Sequence[RunFacts]) -> list[Judgement]:
 
 def _check_count(runs: Sequence[RunFacts]) -> list[Judgement]:
     name, first, edition = "runTimestamps", runs[0], edition_of_run(runs[0])
-    number, wanted = int(first.run_folders or len(runs)), edition.measured_runs
+    number, wanted = int(first.run_folders or 0), edition.measured_runs
     found = []
     if first.without_result:
         found += report_broken(
@@ -154,6 +154,8 @@ def _check_count(runs: Sequence[RunFacts]) -> list[Judgement]:
             f"{first.label}: {plural(len(first.without_result), 'run')} without figures, {first.without_result[0]}",
             "Remove or repeat it: each measured run must have its metrics.", without_result=len(first.without_result),
         )  # fmt: skip
+    if not number:
+        return [*found, *report_unknown(name, runs, "how many runs there are: the folder is one of them")]
     if edition.warm_up == "unseen" and number == wanted:
         return [*found, *report_unknown(name, runs, f"whether a warm-up went before: there are {wanted} runs")]
     right = {wanted + 1} if edition.warm_up else {wanted}

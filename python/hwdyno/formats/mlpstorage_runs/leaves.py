@@ -42,6 +42,12 @@ class Leaf:
     names: tuple[str, ...] = ()
     """The folders between the kind and the phase: the workload, or the database and its index."""
 
+    @property
+    def is_known(self) -> bool:
+        """Whether it is a run of DLIO or mlpstorage by names alone: other tools have a ``summary.json`` too."""
+        marks = (METADATA, "/config.yaml", "/overrides.yaml", "per_epoch_stats.json", "recall_stats.json")
+        return bool(self.kind or self.find(*marks) or any(name.startswith("kvcache_run_") for name in self.files))
+
     def find(self, *endings: str) -> str:
         """Path of the first file whose name ends so; empty without one."""
         found = (name for ending in endings for name in self.files if name.endswith(ending))
@@ -60,7 +66,7 @@ def find_leaves(folder: ResultFolder) -> list[Leaf]:
     for above, inside in names.items():
         if any(_RESULTS.fullmatch(name) for name in inside) and not _is_inner(above):
             below = [f"{inner}/{name}" for inner in _INNER for name in names.get(f"{above}/{inner}".lstrip("/"), ())]
-            found.append(_make_leaf(above, (*inside, *below)))
+            found.append(_make_leaf(above, (*inside, *below), folder.root.resolve().name))
     return sorted(found, key=lambda leaf: leaf.folder)
 
 
@@ -70,7 +76,8 @@ def _is_inner(folder: str) -> bool:
     return any(part in {"vectordb", "vectordb_mpi"} or re.fullmatch(r"rank_\d+|trial_\d+", part) for part in parts)
 
 
-def _make_leaf(folder: str, files: tuple[str, ...]) -> Leaf:
+def _make_leaf(folder: str, files: tuple[str, ...], name: str) -> Leaf:
+    """The leaf of a folder; ``name`` is that of the results folder, which may be the only run itself."""
     # A name on Linux is bytes; a Run keeps text.
     parts = folder.encode(errors="replace").decode().split("/") if folder else []
     small = [part.lower() for part in parts]
@@ -87,7 +94,7 @@ def _make_leaf(folder: str, files: tuple[str, ...]) -> Leaf:
         folder=folder,
         files=files,
         group=group.removesuffix(f"/{phase}") if phase else group,
-        run=run or (parts[-1] if parts else ""),
+        run=run or (parts[-1] if parts else name),
         phase=phase,
         division=division,
         system=parts[results + 1] if 0 <= results < len(parts) - 1 and division else "",

@@ -54,7 +54,7 @@ def _with_labels(point: Measurement, found: Documents, facts: RunFacts) -> Measu
     labels: Parameters = {"run": facts.run}
     host = found.text("summary.hostname")
     # Each host of a run may have its summary.
-    if host and found.leaf.folder.rpartition("/")[2] != facts.run:
+    if host and found.leaf.folder.rpartition("/")[2] not in {"", facts.run}:
         labels["host"] = host
     if facts.hosts:
         labels["hosts"] = int(facts.hosts)
