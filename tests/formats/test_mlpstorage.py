@@ -113,7 +113,7 @@ PLANTED: dict[str, tuple[tuple[Tree, dict[str, Any], str, str], ...]] = {
     (made.checkpoint_tree, {"metadata": {"invocation_start_time": "2026-07-02T10:21:30"}},
      "4.7.1", "are between writing"),
     (made.checkpoint_tree, {"summary": {"num_accelerators": 16}}, "4.6.1", "requires 8 processes, and 16 ran"),
-    (made.checkpoint_tree, {"summary": {"num_hosts": 2}}, "4.6.2", "8 accelerators on 2 hosts"),
+    (made.checkpoint_tree, {"summary": {"num_hosts": 4}}, "4.6.2", "8 accelerators on 4 hosts"),
     (made.checkpoint_tree, {"metadata": {"model": "llama3-13b"}}, "4.3.3", "llama3-13b is none of its models"),
     (made.checkpoint_tree, {"summary": {"metric/checkpoint_size_GB": 5000.0}}, "4.3.4", "does not fit into"),
     (made.checkpoint_tree, {"metadata": {"args/num_checkpoints_write": 5, "args/num_checkpoints_read": 5}},
@@ -200,6 +200,17 @@ def test_an_unknown_edition_is_judged_by_the_latest(tmp_path: Path) -> None:
         write(tmp_path, f"{RUN}/{start}/provenance.json", {**made.STAMP, "rules_edition": "9.0"})
     run = read(tmp_path)
     assert "MLPerf Storage 3.0 for 6 results that state 9.0" in notes(run, "rules")[0] and faults(run) == []
+
+
+def test_rules_that_contradict_each_other_decide_nothing(tmp_path: Path) -> None:
+    run = read(made.checkpoint_tree(tmp_path, summary={"num_hosts": 2}))
+    assert faults(run) == [] and any("Rules.md 4.6.2" in says and "Table 3" in says for says in notes(run, "unknown"))
+
+
+def test_what_if_runs_are_not_counted(tmp_path: Path) -> None:
+    (made.training_tree(tmp_path, runs=2, summary={"num_files_train": 13_000}) / "closed").rename(tmp_path / "whatif")
+    found = faults(read(tmp_path))
+    assert len(found) == 2 and all("Rules.md 3.1.2" in says for says in found), "steps and memory"
 
 
 def test_an_edition_of_2_0_has_its_own_sections(tmp_path: Path) -> None:

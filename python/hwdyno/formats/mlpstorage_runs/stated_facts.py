@@ -108,7 +108,8 @@ def _find_edition(found: Documents, kind: str, accelerator: str) -> str:
 
 
 def _find_division(found: Documents) -> str:
-    stated = found.text("metadata.args.mode", "metadata.verification").lower()
+    # An enumeration is kept by its name or by its whole one, ``PARAM_VALIDATION.CLOSED``.
+    stated = found.text("metadata.args.mode", "metadata.verification").lower().rpartition(".")[2]
     return stated if stated in {"closed", "open", "whatif"} else ""
 
 
