@@ -244,6 +244,22 @@ def test_a_run_without_figures_is_named_and_the_others_are_read(tmp_path: Path) 
     assert any("is not JSON" in says for says in notes(run, "not_read"))
 
 
+def test_no_other_run_is_the_warm_up_where_that_has_no_figures(tmp_path: Path) -> None:
+    made.training_tree(tmp_path)
+    (tmp_path / RUN / STARTS[0] / "summary.json").unlink()
+    write(tmp_path, f"{RUN}/{STARTS[1]}/summary.json", training_summary(STARTS[1], au=80.0))
+    found = faults(read(tmp_path))
+    assert any("AU is below 90% in 1 of 5 measured runs" in says for says in found)
+    assert any("1 run without figures, 20260701_100000" in says for says in found)
+
+
+def test_a_warm_up_alone_is_not_judged_by_its_figures(tmp_path: Path) -> None:
+    made.training_tree(tmp_path)
+    for start in STARTS[1:]:
+        (tmp_path / RUN / start / "summary.json").unlink()
+    assert ["5 runs without figures" in says for says in faults(read(tmp_path))] == [True]
+
+
 def test_links_pipes_large_files_and_deep_trees_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     outside, root = tmp_path / "outside", tmp_path / "in"
     made.training_tree(outside)

@@ -127,7 +127,7 @@ def _fill(group: _Group) -> list[str]:
             continue
         group.checkpoints += checkpoints
         rows.append((found, facts, points))
-    shared = _shared_facts(group, len({facts.run for _, facts in group.runs}))
+    shared = _shared_facts(group)
     for _, _, points in rows:
         group.points += [
             replace(point, details={**point.details, MLPERF: {**point.details[MLPERF], **shared}}) for point in points
@@ -140,8 +140,9 @@ def _natural(name: str) -> list[tuple[int, str]]:
     return [(int(part) if part.isdecimal() else -1, part) for part in re.split(r"(\d{1,18})", name)]
 
 
-def _shared_facts(group: _Group, number: int) -> dict[str, object]:
+def _shared_facts(group: _Group) -> dict[str, object]:
     """What the group's folders state of all its runs."""
+    names = sorted({facts.run for _, facts in group.runs}, key=_natural)
     sizes = [
         files * per_file * record
         for found in group.made
@@ -158,7 +159,8 @@ def _shared_facts(group: _Group, number: int) -> dict[str, object]:
     phases = [name for name, found in (("datagen", group.made), ("datasize", group.sized)) if found]
     return RunFacts(
         # Where the folder is one run itself, the others may be beside it.
-        run_folders=None if any(not found.leaf.folder for found, _ in group.runs) else float(number),
+        run_folders=None if any(not found.leaf.folder for found, _ in group.runs) else float(len(names)),
+        first_run=names[0],
         without_result=tuple(group.without_result[:MAX_EXAMPLES]),
         phases=tuple(phases),
         made_bytes=max(sizes, default=None),

@@ -44,8 +44,10 @@ class RunFacts:
     """All hosts together."""
     run_folders: float | None = None
     """How many runs its folder has."""
+    first_run: str = ""
+    """The earliest of them, which may have no result."""
     without_result: tuple[str, ...] = ()
-    """Those without a summary that can be read."""
+    """Some of those without a summary that can be read."""
     # Training
     au: float | None = None
     """Mean over the epochs, as a share."""

@@ -15,20 +15,19 @@ _GENERATE = "Generate the data set that mlpstorage's datasize calculates, and ru
 
 
 def measured_runs(runs: Sequence[RunFacts]) -> Sequence[RunFacts]:
-    """The runs that count: all but the warm-up, the first one of a whole set that keeps it."""
+    """The runs that count: all but the warm-up, the first run of a whole set that keeps it."""
     edition = edition_of_run(runs[0])
     whole = edition.warm_up and (runs[0].run_folders or 0) > edition.measured_runs
-    return [facts for facts in runs if facts.run != runs[0].run] if whole else runs
+    return [facts for facts in runs if facts.run != facts.first_run] if whole else runs
 
 
 def check_training(runs: Sequence[RunFacts]) -> list[Judgement]:
     """The rules on one workload's runs, which are in the order of time."""
     measured = measured_runs(runs)
+    of_measured = (_check_utilization, _check_steps, _check_memory) if measured else ()
     found = [
-        *_check_utilization(measured),
+        *(judgement for check in of_measured for judgement in check(measured)),
         *_check_workload(runs),
-        *_check_steps(measured),
-        *_check_memory(measured),
         *_check_hosts(runs),
         *check_paths("trainingMlpstoragePathArgs", runs, "data"),
     ]
@@ -152,10 +151,11 @@ def _check_count(runs: Sequence[RunFacts]) -> list[Judgement]:
     number, wanted = int(first.run_folders or 0), edition.measured_runs
     found = []
     if first.without_result:
+        lacking = max(len(first.without_result), number - len(runs))
         found += report_broken(
             "trainingResultAggregation", runs,
-            f"{first.label}: {plural(len(first.without_result), 'run')} without figures, {first.without_result[0]}",
-            "Remove or repeat it: each measured run must have its metrics.", without_result=len(first.without_result),
+            f"{first.label}: {plural(lacking, 'run')} without figures, {first.without_result[0]}",
+            "Remove or repeat it: each measured run must have its metrics.", without_result=lacking,
         )  # fmt: skip
     if not number:
         return [*found, *report_unknown(name, runs, "how many runs there are: the folder is one of them")]
