@@ -73,6 +73,7 @@ INSIDE: dict[str, dict[str, set[str]]] = {
     "analysis": {
         **{"ceilings": set(), "resources": {"ceilings"}, "estimates": set()},
         **{"samples": {"estimates"}, "states": {"estimates"}, "curves": {"states", "estimates"}},
+        "mlperf_storage": set(),
     },
     "measure": {
         **{"topology": set(), "engine": set(), "workspace": set(), "concurrent_runs": set(), "measurement": set()},

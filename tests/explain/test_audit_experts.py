@@ -8,6 +8,11 @@ import pytest
 from audited import audited, faults, points
 from hwdyno.report import sources
 
+FILES = """# MLPerf Storage: unet3d
+
+| Accelerator | Accelerators | Files | AU (%) |
+|---|---|---|---|
+"""
 UNET3D = """MLPerf Storage, unet3d, one simulated GPU
 
 | Simulated GPU | Samples | Storage | AU (%) | MB/s |
@@ -78,6 +83,10 @@ def rows(*lines: str) -> str:
         (UNET3D + rows("A100 | 1200 | NVMe | 99.16 | 1495.76"), "published_steps", "171 steps"),
         (UNET3D + rows("A100 | 1000 | NVMe | 24.51 | 376", "A100 | 1200 | NVMe | 24.51 | 376"), "published_steps",
          "2 of 2 rows have fewer"),
+        (FILES + rows("A100 | 4 | 1400 | 99.16"), "published_steps", "1,400 samples are 50 steps"),
+        (FILES + rows("A100 | 4 | 14000 | 99.16"), "published_steps", None),
+        (FILES.replace("Files", "Steps per epoch") + rows("A100 | 4 | 120 | 99.16"), "published_steps", "120 steps"),
+        (FILES.replace("Files", "Steps per epoch") + rows("A100 | 4 | 500 | 99.16"), "published_steps", None),
         (UNET3D + CEPH, "published_steps", None),
         (UNET3D.replace("unet3d", "a model") + CEPH.replace("3500", "100"), "published_steps", None),
         # One rate for accelerators that need more and less.

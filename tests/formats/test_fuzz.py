@@ -49,7 +49,7 @@ def test_failed_inputs_belong_to_a_reader() -> None:
 
 
 def test_each_reader_of_a_format_and_of_a_peers_output_is_fuzzed() -> None:
-    assert set(formats.list_formats()) <= NAMES
+    assert {*formats.list_formats(), *formats.list_folder_formats()} <= NAMES
     modules = (
         importlib.import_module(f"hwdyno.measure.peers.{module.name}")
         for module in pkgutil.iter_modules(peers.__path__)

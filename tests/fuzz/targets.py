@@ -61,6 +61,8 @@ from hwdyno.system.store import history as index
 from hwdyno.system.store.journal import from_journal
 from simulation.host import SimulatedHost
 
+from fuzz import folders
+
 DATA = Path(__file__).parents[1] / "data"
 KEPT = DATA / "fuzz-corpus"
 """A file of inputs of each target, as Python writes bytes, a line each."""
@@ -390,6 +392,9 @@ TARGETS = (
     ),
     Target(
         "any_format", _any_format, seeds=("dlio", *(f"fuzz/{name}" for name in ("mlc", "stream", "linpack", "iperf3")))
+    ),
+    Target(
+        "mlpstorage", folders.read_results, words=("=== ", "summary.json\n", "_metadata.json\n", "NaN", "null", "[]")
     ),
     Target("by_shape", _any_format, words=("MB/s", "$ dd if=x", "### ", "avg:", "(ms):", "|", "per second", "IOPS")),
     Target("fio_job", _job, words=_JOB_WORDS),

@@ -38,7 +38,10 @@ HELP = Help(
 def add(parser: argparse.ArgumentParser) -> None:
     """The options of ``hwdyno audit``."""
     parser.add_argument(
-        "files", metavar="FILE", nargs="*", help="a tool's output, a table (CSV, Markdown, HTML), or - for pasted cells"
+        "files",
+        metavar="FILE",
+        nargs="*",
+        help="a tool's output, a table (CSV, Markdown, HTML), a results folder of mlpstorage, or - for pasted cells",
     )
     from hwdyno.cli.options import add_limits, add_map
 
@@ -72,7 +75,10 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         sys.stdout.write(to_json(document))
     else:
+        from hwdyno.report.mlperf_rows import format_runs
+
         sys.stdout.write(_readings(sources, document))
+        sys.stdout.write(format_runs(document))
         sys.stdout.write(side_by_side(sources))
         if args.all:
             from hwdyno.report.terminal import print_run
@@ -85,10 +91,11 @@ def run(args: argparse.Namespace) -> int:
 
 def list_readers() -> str:
     """Every format by its name in a Run, with what its reader takes, and in which order they are tried."""
-    from hwdyno.formats import by_shape, list_formats
+    from hwdyno.formats import by_shape, list_folder_formats, list_formats
     from hwdyno.system.printable import columns
 
     documented = [(reader.NAME, reader.__doc__) for reader in list_formats().values()]
+    documented += [(reader.NAME, reader.__doc__) for reader in list_folder_formats().values()]
     documented.append((by_shape.NAME, by_shape.__doc__))
     return columns([(name, _describe_input(documentation or "")) for name, documentation in documented])
 

@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 from typing import cast
 
-from hwdyno.formats.format import Format
+from hwdyno.formats.format import FolderFormat, Format
 
 ORDER = (
     "fio", "dlio", "mlc", "stream", "babelstream", "linpack", "iperf3", "fio_text", "iperf3_text", "iozone",
@@ -23,3 +23,15 @@ def list_formats() -> dict[str, Format]:
     names = dict.fromkeys([*ORDER, *(module.name for module in pkgutil.iter_modules(folder.__path__))])
     modules = {name: importlib.import_module(f"{__package__}.{name}") for name in names}
     return {name: cast(Format, module) for name, module in modules.items() if hasattr(module, "recognizes")}
+
+
+def list_folder_formats() -> dict[str, FolderFormat]:
+    """Every format of a whole folder by its name: each part of this folder that reads one."""
+    folder = importlib.import_module(__package__)
+    modules = {
+        module.name: importlib.import_module(f"{__package__}.{module.name}")
+        for module in pkgutil.iter_modules(folder.__path__)
+    }
+    return {
+        name: cast(FolderFormat, module) for name, module in modules.items() if hasattr(module, "recognizes_folder")
+    }

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, cast
 
 from hwdyno.formats.by_shape import read_by_shape
-from hwdyno.formats.catalogue import list_formats
+from hwdyno.formats.catalogue import list_folder_formats, list_formats
 from hwdyno.formats.format import read_as
+from hwdyno.formats.result_folder import ResultFolder
 from hwdyno.formats.unread import note_unread
 from hwdyno.model.axes import declare_axes
 from hwdyno.model.words import Run, UserError
@@ -78,3 +80,20 @@ def read_every(text: str, name: str, maps: Mapping[str, str] | None = None) -> t
     if refused:
         raise refused[0]
     raise UserError(f"{name} has no known tool's output and no table with results; name a column: --map 'bw=MB/s'")
+
+
+def is_result_folder(path: Path) -> bool:
+    """Whether a folder has results of a known tool, by the names of its files."""
+    if not path.is_dir():
+        return False
+    folder = ResultFolder.walk(path)
+    return any(form.recognizes_folder(folder) for form in list_folder_formats().values())
+
+
+def read_folder(path: Path) -> Run:
+    """The Run of a folder's results. Raises ``UserError`` in one line where no format is known."""
+    folder = ResultFolder.walk(path)
+    for form in list_folder_formats().values():
+        if form.recognizes_folder(folder):
+            return foreign.check_document(declare_axes(form.read_folder(folder)), str(path), foreign.MAX_COUNT)
+    raise UserError(f"{path} is a folder without results of mlpstorage; name files, or a folder that has some")

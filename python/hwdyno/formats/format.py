@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from hwdyno.formats.result_folder import ResultFolder
 from hwdyno.model.axes import declare_axes
 from hwdyno.model.words import Run, UserError
 from hwdyno.system import foreign
@@ -24,6 +25,21 @@ class Format(Protocol):
 
     def read(self, text: str, name: str) -> Run:
         """Convert the text to a Run; ``name`` is the file's name in messages. Raises ``UserError`` in one line."""
+        ...
+
+
+class FolderFormat(Protocol):
+    """The interface of a part of this folder that reads results which are many files."""
+
+    NAME: str
+    """The value of ``Run.imported_from``, such as ``mlpstorage-folder``."""
+
+    def recognizes_folder(self, folder: ResultFolder) -> bool:
+        """Whether the folder has such results, by the names of its files; never raises."""
+        ...
+
+    def read_folder(self, folder: ResultFolder) -> Run:
+        """Convert the folder to a Run, whose notes say what was not read. Raises ``UserError`` in one line."""
         ...
 
 

@@ -386,6 +386,7 @@ class _Table:
             "needs_bytes_s": {name: kind.need_bytes_s for name, kind in needs.items()},
             "au_pass": min(kind.au for kind in needs.values()),
             "batches": {name: kind.batch_size for name, kind in needs.items()},
+            "samples_per_file": max(kind.samples_per_file for kind in needs.values()),
         }
 
     def _has_models(self) -> bool:

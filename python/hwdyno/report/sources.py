@@ -27,9 +27,12 @@ def load_run(name: str, where: str | None, given: Ceilings | None = None, maps: 
     A stored Run keeps the findings that it has, unless ``given`` adds ceilings, which it is then judged by too. Raises
     ``UserError``.
     """
+    from hwdyno import formats
     from hwdyno.report.scorecard import explain_run
     from hwdyno.system.store import StoreError, open_store
 
+    if name != "last" and formats.is_result_folder(Path(name)):
+        return explain_run(merge_sources(read_sources([name], maps or {}), given))
     try:
         run = _of_report(Path(name)) or open_store(where).load(name)
         with_ceilings = _add_ceilings(run, given)
@@ -147,11 +150,14 @@ def read_sources(names: Sequence[str], maps: Mapping[str, str]) -> list[ResultFi
     from hwdyno.formats import published, table_rows
     from hwdyno.system import foreign
 
-    texts = []
+    texts = list[tuple[str, str | None]]()
     for name in names:
+        if name != STDIN and Path(name).is_dir():
+            texts.append((name, None))
+            continue
         text = _stdin() if name == STDIN else foreign.read_text(Path(name), formats.LARGEST_BYTES, errors="replace")
         texts.append((("clipboard" if name == STDIN else name), text))
-    heads = [head for _, text in texts if maps for head in published.list_heads(text)]
+    heads = [head for _, text in texts if maps and text for head in published.list_heads(text)]
     for wanted in maps:
         if not any(table_rows.is_head(wanted, head) for head in heads):
             from hwdyno.system.suggestions import hint
@@ -169,10 +175,13 @@ def _stdin() -> str:
     return data.decode(errors="replace")
 
 
-def _source(name: str, text: str, maps: Mapping[str, str]) -> ResultFile:
+def _source(name: str, text: str | None, maps: Mapping[str, str]) -> ResultFile:
+    """What a file or, without a text, a folder has."""
     from hwdyno import formats
     from hwdyno.system.store import from_json
 
+    if text is None:
+        return ResultFile(name, (formats.read_folder(Path(name)),))
     if '"hwdyno.run/' in text[:65536]:
         return ResultFile(name, (from_json(text.encode()),))
     runs, readings = formats.read_every(text, name, maps)

@@ -21,6 +21,7 @@ FAMILIES = (
     "published",
     "published_figures",
     "published_limits",
+    "mlperf_rules",
     "claims",
     "open_loop",
     "coverage",

@@ -95,29 +95,67 @@ def published_au(case: Case) -> Verdict | None:
     )
 
 
+def failed_au(case: Case) -> Verdict | None:
+    """DLIO itself judged that the AU is below the limit of its workload."""
+    point = case.point
+    au = as_number(point.details.get("au_dlio"))
+    # A folder of MLPerf Storage's results is judged by its edition's rules.
+    if point.details.get("passes") is not False or au is None or "mlperf" in point.details:
+        return None
+    return Verdict(
+        "info",
+        f"AU fails the limit of its workload, as DLIO says itself ({case.label}): {100 * au:.4g}%. "
+        f"Its accelerators wait for data for {percent(1 - au)} of the time.",
+        {"au": au},
+        "Look for what limits the storage below: plain reads of the same files with as many threads.",
+    )
+
+
 def published_steps(case: Case) -> Verdict | None:
-    """A data set of fewer steps than MLPerf Storage requires."""
-    found = []
-    for at, point in enumerate(case.result.points):
-        samples = as_number(point.parameters.get("samples"))
-        batch = _of_label(point.details.get("batches") or {}, _label(case, at))
-        number = as_number(point.parameters.get("accelerators")) or 1
-        if samples and batch and samples / batch / number < MIN_STEPS:
-            found.append((samples / batch / number, samples, at))
+    """A data set of fewer steps than MLPerf Storage requires, by its samples, its files or the steps as stated."""
+    found = [
+        (steps, words, at)
+        for at in range(len(case.result.points))
+        for steps, words in _count_steps(case, at)
+        if steps < MIN_STEPS
+    ]
     if not found:
         return None
-    least, samples, at = min(found)
+    least, words, at = min(found)
     worst = Case(case.run, case.result, at)
     return Verdict(
         "warning",
         f"{len(found)} of {plural(len(case.result.points), 'row')} {'has' if len(found) == 1 else 'have'} fewer steps "
-        f"than MLPerf Storage requires, {MIN_STEPS}: {samples:,.0f} samples are {int(least)} steps "
-        f"({worst.label}). A small data set may stay in memory.",
+        f"than MLPerf Storage requires, {MIN_STEPS}: {words} ({worst.label}). A small data set may stay in memory.",
         {"steps": least, "min_steps": MIN_STEPS, "rows": len(found)},
         "Generate a data set of at least 500 steps and five times the host's memory: hwdyno training --help",
         weight=MIN_STEPS / least,
         points=tuple(at for *_, at in found),
     )
+
+
+def _count_steps(case: Case, at: int) -> list[tuple[float, str]]:
+    """Steps of each accelerator in an epoch of a row, and what states them; empty where nothing does."""
+    point = case.result.points[at]
+    given = {**case.result.fixed, **point.parameters}
+    stated = _first_number(given, ("steps_per_epoch", "steps"))
+    if stated:
+        return [(stated, plural(round(stated), "step"))]
+    samples = _first_number(given, ("samples",))
+    files = _first_number(given, ("files", "num_files", "num_files_train"))
+    per_file = number_at(point.details, "samples_per_file")
+    if not samples and files and per_file:
+        samples = files * per_file
+    batch = _of_label(point.details.get("batches") or {}, _label(case, at))
+    if not samples or not batch:
+        return []
+    steps = samples / batch / (as_number(given.get("accelerators")) or 1)
+    return [(steps, f"{samples:,.0f} samples are {plural(int(steps), 'step')}")]
+
+
+def _first_number(given: Mapping[str, object], names: tuple[str, ...]) -> float | None:
+    numbers = (as_number(given.get(name)) for name in names)
+    return next((number for number in numbers if number and number > 0), None)
 
 
 def published_storage_bound(case: Case) -> Verdict | None:
@@ -254,11 +292,12 @@ RULES = (
         published_au,
         Applies(imported=True, needs=("details.printed", "details.au_pass")),
     ),
+    Rule("failed_au", "point", failed_au, Applies(imported=True, needs=("details.au_dlio",))),
     Rule(
         "published_steps",
         "experiment",
         published_steps,
-        Applies(imported=True, needs=("details.batches", "parameters.samples")),
+        Applies(imported=True, needs=("details.batches",)),
     ),
     Rule(
         "published_storage_bound",
