@@ -19,6 +19,7 @@ def rows(*lines: str) -> str:
 ROW = rows("random read | 4k | 8 | 50000 | 204.8 | 160")
 DEEP = rows("random read | 4k | 32 | 90000 | 368.6 | 355", "random read | 4k | 256 | 90500 | 370.7 | 2828")
 READS = "\n\n| Test | Block size | BW |\n|---|---|---|\n| read | 64k | {} MB/s |\n| read | 1M | {} MB/s |\n"
+SHALLOW = "| Test | Block size | IOPS | lat (us) |\n|---|---|---|---|\n| mix | 4k | 284612 | 63.3 |\n"
 EMMC = "We measured the bandwidth between the SSD and the eMMC {}.\n\n"
 COUPLED = (
     "The hypothesis that large blocks give more bandwidth was proved.\n\n",
@@ -108,6 +109,10 @@ def ping(first: float, size: int = 64, host: str = "10.0.0.2") -> str:
         ("I installed an NVMe SSD.\n\n" + DEEP, "past_device_queue", None),
         ("I installed a SATA SSD.\n\n" + ROW, "past_device_queue", None),
         ("I used a SATA drive and then I used an NVMe drive.\n\n" + DEEP, "past_device_queue", None),
+        ("An IO depth of `16` was used.\n\n" + SHALLOW, "beyond_stated_depth", "18.0 in flight"),
+        ("An IO depth of `18` was used.\n\n" + SHALLOW, "beyond_stated_depth", None),
+        ("An IO depth of 16 was used, and then an IO depth of 32.\n\n" + SHALLOW, "beyond_stated_depth", None),
+        ("fio --iodepth=8 --numjobs=2\n\n" + SHALLOW, "beyond_stated_depth", None),
         ("I installed a SATA SSD." + READS.format(250, 252), "near_older_link", "84% of what a link of 3 Gbit/s"),
         ("I installed a SATA SSD." + READS.format(250, 530), "near_older_link", None),
         ("I installed a SATA hard disk." + READS.format(250, 252), "near_older_link", None),

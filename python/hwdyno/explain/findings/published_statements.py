@@ -26,6 +26,8 @@ RISES = 0.1
 STEADY_BLOCK = 4096
 ABOVE_STEADY = 1.2
 MOSTLY = 0.5
+LITTLE, MIN_JOBS = 0.05, 1.8
+"""Error of Little's law in a published row, and the multiple of a depth from which on jobs may be the reason."""
 
 
 def find_statement(case: Case, name: str) -> Any:
@@ -63,6 +65,34 @@ def past_device_queue(case: Case) -> Verdict | None:
         {"depth": most, "entries": QUEUE_ENTRIES},
         f"Compare depths up to {QUEUE_ENTRIES} only: hwdyno storage --rw randread --iodepth 1..{QUEUE_ENTRIES}",
         points=tuple(at for at, depth in enumerate(depths) if depth > QUEUE_ENTRIES),
+    )
+
+
+def beyond_stated_depth(case: Case) -> Verdict | None:
+    """More operations in flight, by Little's law, than the one depth that a text states."""
+    depth = find_statement(case, "stated_depth")
+    found = []
+    for at, point in enumerate(case.result.points):
+        row = Case(case.run, case.result, at)
+        if not depth or row.number("iodepth") or row.number("numjobs") or not row.effective:
+            continue
+        rounding = sum_rounding(point, "iops", "lat")
+        # Several jobs, which the text may not state, have several times the depth.
+        if depth * (1 + LITTLE + rounding) < row.effective < MIN_JOBS * depth:
+            found.append((row.effective, at))
+    if not found:
+        return None
+    most, at = max(found)
+    row = Case(case.run, case.result, at)
+    rate, latency = operations_per_s(row.point) or 0.0, row.point.latency_ns
+    return Verdict(
+        "warning",
+        f"Rate x latency is {most:.1f} in flight ({row.label}: {rate:,.0f} IOPS x "
+        f"{format_ns(latency.mean if latency else 0)}), but the text states a depth of {depth}. "
+        "By Little's law, one of the three is wrong.",
+        {"effective": most, "depth": depth, "rows": len(found)},
+        "Check the row against the tool's output: the rate and the mean of the whole latency (lat, not clat).",
+        points=tuple(at for _, at in found),
     )
 
 
@@ -259,6 +289,7 @@ def _rule(name: str, check: Any, need: str) -> Rule:
 RULES = (
     _rule("no_such_option", no_such_option, "wrong_options"),
     _rule("past_device_queue", past_device_queue, "measured_drive"),
+    _rule("beyond_stated_depth", beyond_stated_depth, "stated_depth"),
     _rule("near_older_link", near_older_link, "measured_drive"),
     _rule("beyond_endpoint", beyond_endpoint, "slow_endpoint"),
     _rule("settings_confounded", settings_confounded, "credits_settings"),

@@ -14,6 +14,7 @@ _FINDERS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "wrong_options": ("storage", fio_commands.wrong_options),
     "measured_drive": ("storage", lambda text: (drive := devices.measured_drive(text)) and asdict(drive)),
     "stated_depths": ("storage", devices.stated_depths),
+    "stated_depth": ("storage", devices.stated_depth),
     "slow_endpoint": ("storage", devices.slow_endpoint),
     "rated_writes": ("storage", devices.rated_writes),
     "called_inverse": ("storage", text_conclusions.called_inverse),
@@ -27,11 +28,15 @@ _FINDERS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
 """What a text may state: the resources whose results it concerns, the first that there is, and what finds it."""
 
 
+_OF_ROWS = {"measured_drive", "stated_depth", "slow_endpoint", "rated_writes", "credits_settings"}
+"""What the rows of each experiment are compared with."""
+
+
 def add_statements(runs: Sequence[Run], text: str) -> list[Run]:
     """The Runs with what their text states.
 
-    Limits, the end of a run and a formula concern each point of their resource. All else is stated once, in the
-    details of the first point of the first experiment that it concerns.
+    Limits, the end of a run and a formula concern each point of their resource. All else is in the details of the first
+    point: of each experiment whose rows are compared with it, or of the first experiment that it concerns.
     """
     text = text[:LONGEST_TEXT]
     resources = {result.resource for run in runs for result in run.experiments if result.kernel != "claim"}
@@ -64,10 +69,11 @@ def _of_every_point(text: str) -> dict[str, Any]:
 def _with_details(
     result: ExperimentResult, found: dict[str, dict[str, Any]], every: Mapping[str, Mapping[str, Any]]
 ) -> ExperimentResult:
-    """The experiment with what concerns it, which is then no longer in ``found``."""
+    """The experiment with what concerns it; what is stated once is then no longer in ``found``."""
     if result.kernel == "claim" or not result.points:
         return result
-    once = found.pop(result.resource, {})
+    once = found.get(result.resource, {})
+    found[result.resource] = {name: stated for name, stated in once.items() if name in _OF_ROWS}
     always = every.get(result.resource, {})
     if not once and not always:
         return result

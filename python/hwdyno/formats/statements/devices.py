@@ -15,9 +15,12 @@ _MEASURED = re.compile(
 )
 _FLASH = re.compile(r"\bssds?\b|\bsolid[- ]state\b|\bflash\b", re.I)
 _PLATTERS = re.compile(r"\bhdds?\b|\bhard (?:disks?|drives?)\b|\brpm\b", re.I)
-_DEPTH = r"(?:queue depth|io ?depth|iodepth)"
+_DEPTH = r"(?:queue depth|i/?o ?depth)"
+_ONE_DEPTH = re.compile(
+    rf"{_DEPTH}[`*\"']*(?: of| was| is|[ ]?[=:]| \(i\.e\.)?[ ]*[`*\"'(]*(\d{{1,5}})\b(?!\.?\d|%)", re.I
+)
 _RANGES = (
-    re.compile(rf"{_DEPTH}[`*\"']*\s*[:=]?\s*[`(]?(\d{{1,5}})`?\s*(?:-|–|to|\.\.+|…)\s*`?(\d{{1,5}})\b(?![.\d])", re.I),
+    re.compile(rf"{_DEPTH}[`*\"']*\s*[:=]?\s*[`(]?(\d{{1,5}})`?\s*(?:-|–|to|\.\.+|…)\s*`?(\d{{1,5}})\b(?!\.?\d)", re.I),
     re.compile(rf"{_DEPTH}\b[^\n]{{0,160}}?\bfrom `?(\d{{1,5}})`? (?:up )?to `?(\d{{1,5}})\b`?(?! ?[kKMG]i?B)", re.I),
 )
 _SPAN = re.compile(r"\b(?:from|between)\s+(?P<a>[^.;,:]{2,40}?)\s+(?:to|and|into)\s+(?P<b>[^.;,:]{2,40})", re.I)
@@ -59,11 +62,18 @@ def measured_drive(text: str) -> MeasuredDrive | None:
     return MeasuredDrive(kinds.pop(), bool(_FLASH.search(words)) and not _PLATTERS.search(words))
 
 
-def stated_depths(text: str) -> tuple[int, int] | None:
+def stated_depths(text: str) -> list[int] | None:
     """The least and the greatest queue depth of a sweep that a text states."""
     found = [(int(match[1]), int(match[2])) for pattern in _RANGES for match in pattern.finditer(text)]
     found = [(least, most) for least, most in found if least < most]
-    return max(found, key=lambda pair: pair[1]) if found else None
+    least, most = max(found, key=lambda pair: pair[1], default=(0, 0))
+    return [least, most] if found else None
+
+
+def stated_depth(text: str) -> int | None:
+    """The queue depth that a text states, where it states one alone."""
+    found = {int(match[1]) for match in _ONE_DEPTH.finditer(text)}
+    return found.pop() if len(found) == 1 and stated_depths(text) is None else None
 
 
 def slow_endpoint(text: str) -> dict[str, object]:

@@ -9,7 +9,7 @@ from hwdyno.formats.statements.sentences import is_denied, split_sentences
 
 LONGEST_QUOTE = 90
 MAX_HEADINGS = 50
-"""Headings above a remark that are asked for its section."""
+"""Headings above a remark that may name its section."""
 _INVERSE = (
     re.compile(
         r"\binverse(?:ly)?\b[^.;]{0,60}?\b(?:bandwidth|throughput)\b[^.;]{0,30}?\b(?:and|to|with)\b[^.;]{0,20}?\blatency",
