@@ -21,6 +21,7 @@ DEEP = rows("random read | 4k | 32 | 90000 | 368.6 | 355", "random read | 4k | 2
 READS = "\n\n| Test | Block size | BW |\n|---|---|---|\n| read | 64k | {} MB/s |\n| read | 1M | {} MB/s |\n"
 SHALLOW = "| Test | Block size | IOPS | lat (us) |\n|---|---|---|---|\n| mix | 4k | 284612 | 63.3 |\n"
 EMMC = "We measured the bandwidth between the SSD and the eMMC {}.\n\n"
+HUGE = "| Test | File size | Block size | IO depth | BW |\n|---|---|---|---|---|\n| read | 16 GiB | {} | 4 | 4 GB/s |\n"
 COUPLED = (
     "The hypothesis that large blocks give more bandwidth was proved.\n\n",
     *("random read | 4k | 1 | 10000 | 41.0 | 100", "random read | 4k | 16 | 40000 | 163.8 | 400"),
@@ -121,6 +122,8 @@ def ping(first: float, size: int = 64, host: str = "10.0.0.2") -> str:
         (EMMC.format("by fio") + READS.format(200, 280), "beyond_endpoint", None),
         (EMMC.format("not").replace("We", "We have not") + READS.format(200, 2100), "beyond_endpoint", None),
         ("Files are copied from an NVMe drive to USB 2.0 sticks." + READS.format(30, 900), "beyond_endpoint", "USB 2"),
+        (HUGE.format("4 GiB"), "block_beyond_call", "4 blocks, and 4 in flight are all of it"),
+        (HUGE.format("1 GiB"), "block_beyond_call", None),
         (COUPLED[0] + rows(*COUPLED[1:]), "settings_confounded", "2,097 MB/s"),
         (rows(*COUPLED[1:]), "settings_confounded", None),
         (COUPLED[0] + rows(*COUPLED[1:], "random read | 1M | 16 | 1900 | 1992.3 | 8421"), "settings_confounded", None),
