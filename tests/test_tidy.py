@@ -57,6 +57,8 @@ INSIDE: dict[str, dict[str, set[str]]] = {
             "words": {"machine", "per_element", "point_details"},
             "axes": {"per_element", "words"},
             "units": {"words"},
+            "unit_readings": {"units"},
+            "quantities": {"unit_readings", "units"},
             "histogram": {"words"},
         },
         **{"histogram_arrays": {"histogram", "words"}, "kernels": set()},

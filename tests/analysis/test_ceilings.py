@@ -341,6 +341,9 @@ def test_rated_operations_bound_random_blocks_of_4_kib_and_more() -> None:
         ("rated read 2 PB/s", "read_bytes_s", "rated", 2e15, "bytes/s"),
         ("rated read 3 KiB/s", "read_bytes_s", "rated", 3072, "bytes/s"),
         ("physical read 1 B/s", "read_bytes_s", "physical", 1.0, "bytes/s"),
+        ("rated read 3,500 Megabytes per second", "read_bytes_s", "rated", 3.5e9, "bytes/s"),
+        ("rated randread 1,000 k IOPS", "randread_4k_iops", "rated", 1e6, "operations/s"),
+        ("physical 100 TOPS", "iop_s", "physical", 1e14, "IOP/s"),
     ],
 )
 def test_a_given_ceiling_is_read(text: str, metric: str, kind: str, amount: float, unit: str) -> None:
@@ -362,6 +365,8 @@ def test_a_given_ceiling_is_read(text: str, metric: str, kind: str, amount: floa
         "400 parsecs",
         "read 3 GFLOP/s",
         "4 MB",
+        "read 5 ms",
+        "400 quux/s",
     ],
 )
 def test_invalid_ceiling_is_one_line(text: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from audited import audited, faults, points, printed
 from hwdyno.analysis.resources import find_rate_word
-from hwdyno.formats.unit_readings import counted_in
+from hwdyno.model.unit_readings import counted_in
 from hwdyno.model.words import UserError
 
 # --- memory

@@ -259,3 +259,28 @@ def test_the_exit_status_follows_the_limit(
     assert main(["compare", str(tmp_path / "a.json"), str(tmp_path / "b.json"), *given]) == status
     out = capsys.readouterr().out
     assert ("Failed" in out) == (limit is not None and status == 1)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        ("| test | IOPS |\n|---|---|\n| randread 4k | 900 |\n", "| test | iodepth | IOPS |\n|---|---|---|\n"
+         "| randread 4k | 1 | 500 |\n", "iodepth not stated against 1"),
+        ("| test | iodepth | IOPS |\n|---|---|---|\n| randread 4k | 8 | 900 |\n", "| test | iodepth | jobs | IOPS |\n"
+         "|---|---|---|---|\n| randread 4k | 8 | 1 | 500 |\n", ""),
+        ("| test | IOPS |\n|---|---|\n| randread 4k | 900 |\n", "| test | IOPS |\n|---|---|\n"
+         "| randread 4k | 500 |\n", ""),
+    ],
+    ids=["only one states its depth", "a depth alone is of one job", "neither states a load"],
+)  # fmt: skip
+def test_a_load_that_one_side_does_not_state_pairs_nothing(
+    before: str, after: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.md").write_text(before)
+    (tmp_path / "b.md").write_text(after)
+    status = main(["compare", str(tmp_path / "a.md"), str(tmp_path / "b.md")])
+    out, err = capsys.readouterr()
+    if says:
+        assert status == 2 and says in err
+    else:
+        assert status == 3 and "0.556" in out and "machine unknown" in out and "Q1T1" not in out

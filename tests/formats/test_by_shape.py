@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from hwdyno import formats
-from hwdyno.formats.quantities import find_quantities
+from hwdyno.model.quantities import find_quantities
 from hwdyno.model.words import Measurement, UserError
 
 MIB = float(1 << 20)
@@ -74,8 +74,8 @@ def test_a_rate_that_its_own_bytes_and_time_contradict_is_named() -> None:
 
 
 def test_lines_that_are_not_read_are_counted() -> None:
-    _, readings = formats.read_every("RAM: 15.4 GiB\nDisk: 244 GiB\nRead of the disk: 512 MB/s\n", "post.txt")
-    assert "not read: 2 lines, for example 'RAM: 15.4 GiB'" in readings[0]
+    (run,), _ = formats.read_every("RAM: 15.4 GiB\nDisk: 244 GiB\nRead of the disk: 512 MB/s\n", "post.txt")
+    assert [note.says for note in run.notes] == ["2 lines, for example 'RAM: 15.4 GiB'"]
 
 
 @pytest.mark.parametrize("text", ["hello\n", "", "RAM: 16 GiB\n", "It took 5 s and 3 retries.\n", "8 GT/s, 1866 MHz\n"])

@@ -245,7 +245,7 @@ def test_xml_with_entities_is_refused_in_one_line() -> None:
      ("~12.0 ms", 12, 0.05 / 12), ("1 234", 1234, 0.5 / 1234)],
 )  # fmt: skip
 def test_cell_has_number_and_rounding(cell: str, value: float, rounding: float) -> None:
-    from hwdyno.formats.cell import number_in
+    from hwdyno.model.quantities import number_in
 
     found = number_in(cell)
     assert found is not None and found.value == near(value) and found.rounding == near(rounding)

@@ -24,13 +24,24 @@ from hypothesis import strategies as st
         ("1.5g", 3 * 2**29),
         ("2T", 2**41),
         ("7B", 7),
+        ("1.5 GiB", 3 * 2**29),
+        ("1,5 GiB", 3 * 2**29),
+        ("64 kilobytes", 64_000),
+        ("64 kibibytes", 65536),
+        ("512 bytes", 512),
+        ("10 MBytes", 10_000_000),
+        ("1'000'000", 1_000_000),
+        ("16,384 MiB", 2**34),
+        ("18446744073709551615", 2**64 - 1),
     ],
 )
 def test_sizes_are_read_as_fio_and_iec_write_them(text: str | int, size_bytes: int) -> None:
     assert units.parse_size(text) == size_bytes
 
 
-@pytest.mark.parametrize("text", ["", "k", "-4k", "4x", "4 k b", "1.0001k", "0x10", "four", True])
+@pytest.mark.parametrize(
+    "text", ["", "k", "-4k", "4x", "4 k b", "1.0001k", "0x10", "four", True, "~4k", "+4k", "4+", "4 MB/s", "4 s"]
+)
 def test_what_is_no_size_is_refused_in_one_line(text: str) -> None:
     with pytest.raises(UserError) as refused:
         units.parse_size(text)
@@ -39,13 +50,27 @@ def test_what_is_no_size_is_refused_in_one_line(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("30", 30), ("30s", 30), ("2m", 120), ("500ms", 0.5), ("1h", 3600), (0.25, 0.25), ("80 us", 8e-5)],
+    [
+        ("30", 30),
+        ("30s", 30),
+        ("2m", 120),
+        ("500ms", 0.5),
+        ("1h", 3600),
+        (0.25, 0.25),
+        ("80 us", 8e-5),
+        ("1.5 hours", 5400),
+        ("10 minutes", 600),
+        ("2 days", 172800),
+        ("80 µs", 8e-5),
+        ("250 msec", 0.25),
+        ("1,5s", 1.5),
+    ],
 )
 def test_durations_are_read(text: str | float, seconds: float) -> None:
     assert units.parse_duration(text) == pytest.approx(seconds)
 
 
-@pytest.mark.parametrize("text", ["-1", "soon", "1 year", "", "1:30"])
+@pytest.mark.parametrize("text", ["-1", "soon", "1 year", "", "1:30", "~3 s", "3 s/op", "4 kB"])
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(UserError, match="is not a time"):
         units.parse_duration(text)

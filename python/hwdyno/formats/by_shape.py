@@ -7,12 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from hwdyno.formats import printed
-from hwdyno.formats.cell import PrintedNumber, number_in
 from hwdyno.formats.column import FIGURES, PARAMETERS, parse_head, parse_pattern
-from hwdyno.formats.quantities import Quantity, find_quantities
 from hwdyno.formats.row import make_point
 from hwdyno.formats.table_resource import UNKNOWN, find_by_words
-from hwdyno.model.units import plural
+from hwdyno.model.quantities import PrintedNumber, Quantity, find_quantities, number_in
 from hwdyno.model.words import Measurement, Parameters, Run, UserError
 
 NAME = "text"
@@ -68,8 +66,6 @@ def read_by_shape(text: str, name: str) -> tuple[Run, str] | None:
     resource = of_tool or next((of for of in map(find_by_words, (labels, text)) if of != UNKNOWN), UNKNOWN)
     made = printed.experiment(f"{resource}.text", f"Figures of {tool}", "table", "row", points)
     says = f"read by shape, {resource}: the words before a figure are its label"
-    if found.not_read:
-        says += f"; not read: {plural(len(found.not_read), 'line')}, for example '{found.not_read[0]}'"
     return printed.run(NAME, tool, text, name, [made]), says
 
 
@@ -79,7 +75,6 @@ class _LineReader:
     def __init__(self) -> None:
         self.lines: list[_Line | None] = []
         """The figures of each line; none for a line that ends a block."""
-        self.not_read: list[str] = []
         self.chapter = ""
         """The heading above that is marked as one."""
         self.section = ""
@@ -139,8 +134,6 @@ class _LineReader:
         numbers = _numbers(label, quantities)
         if numbers and not _NOT_FIGURES.search(label):
             self.lines.append(self._line(label, numbers))
-        else:
-            self.not_read.append(" ".join(line.split())[:LONGEST_LABEL])
 
     def _take_one(self, head: str, figure: str) -> None:
         """A number whose unit is in the words before it, or in those above."""

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from hwdyno.formats.languages import in_english
-from hwdyno.formats.unit_readings import BINARY, DECIMAL, PERCENTILE, Unit, unit_readings
+from hwdyno.model.unit_readings import PERCENTILE, Unit, unit_readings
+from hwdyno.model.units import BINARY, DECIMAL
 from hwdyno.model.words import Parameters
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hwdyno.formats.cell import PrintedNumber
 from hwdyno.formats.table_rows import Column
+from hwdyno.model.quantities import PrintedNumber
 from hwdyno.model.words import Parameters
 
 

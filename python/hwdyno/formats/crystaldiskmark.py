@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from hwdyno.formats import printed
-from hwdyno.formats.cell import bytes_from_number, number_in
+from hwdyno.formats.cell import bytes_from_number
 from hwdyno.formats.row import figures, make_point, number
 from hwdyno.model.kernels import STORAGE_BLOCKS
+from hwdyno.model.quantities import number_in
 from hwdyno.model.words import Measurement, Parameters, Run
 
 NAME = "crystaldiskmark-text"

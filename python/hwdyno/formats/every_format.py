@@ -9,6 +9,7 @@ from typing import Any, cast
 from hwdyno.formats.by_shape import read_by_shape
 from hwdyno.formats.catalogue import list_formats
 from hwdyno.formats.format import read_as
+from hwdyno.formats.unread import note_unread
 from hwdyno.model.axes import declare_axes
 from hwdyno.model.words import Run, UserError
 from hwdyno.system import foreign
@@ -73,7 +74,7 @@ def read_every(text: str, name: str, maps: Mapping[str, str] | None = None) -> t
         runs.append(foreign.check_document(declare_axes(shaped[0]), name, foreign.MAX_COUNT))
         readings.append(shaped[1])
     if runs:
-        return runs, readings
+        return note_unread(text, runs), readings
     if refused:
         raise refused[0]
     raise UserError(f"{name} has no known tool's output and no table with results; name a column: --map 'bw=MB/s'")

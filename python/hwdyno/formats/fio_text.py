@@ -12,23 +12,18 @@ from dataclasses import replace
 
 from hwdyno.formats import fio_text_lines as lines
 from hwdyno.formats import printed
-from hwdyno.formats.cell import PrintedNumber
 from hwdyno.formats.fio import depth_reached
 from hwdyno.formats.fio_text_jobs import PrintedJob, list_jobs
 from hwdyno.formats.fio_text_lines import Direction
 from hwdyno.formats.row import make_point
 from hwdyno.model.kernels import STORAGE_BLOCKS
 from hwdyno.model.point_details import Note
+from hwdyno.model.quantities import PrintedNumber
 from hwdyno.model.words import Measurement, Parameters, Run, Stream
 
 NAME = "fio-text"
 _VERSION = re.compile(r"^(fio-[\w.-]+)", re.M)
 _RATES = (lines.WAY, lines.OLD_WAY, lines.STATUS, lines.OLD_STATUS)
-_OF_A_JOB = (
-    lines.SPREAD, lines.PERCENTILES, lines.CPU, lines.DEPTHS, lines.ISSUED, lines.SAMPLES,
-    re.compile(r"^[ \t]+(?:iops +:|lat \([num]?sec\)|submit|complete|latency +:)[^\n]*", re.M),
-)  # fmt: skip
-"""Lines that are read, and those that state nothing besides: other statistics of the same rates and times."""
 MAX_APART = 1.02
 """Greatest over least block size that the printed digits allow; above it, they are too few to tell a size."""
 _KINDS = {"slat": "submit", "clat": "complete", "lat": "total"}
@@ -51,8 +46,7 @@ def read(text: str, name: str) -> Run:
     points = [point for job in jobs for point in _points(job)] or list(_totals(text))
     version = _VERSION.search(text)
     table = printed.experiment("storage.fio", "fio results", STORAGE_BLOCKS, "iodepth", points)
-    unread = [line for job in jobs for line in _unread(job)]
-    return printed.run(NAME, "fio", text, name, [table], version[1] if version else "", unread)
+    return printed.run(NAME, "fio", text, name, [table], version[1] if version else "")
 
 
 def _points(job: PrintedJob) -> Iterator[Measurement]:
@@ -218,13 +212,3 @@ def _totals(text: str) -> Iterator[Measurement]:
                 streams=(Stream(direction.name, 0, moved),),
                 notes=(_GROUP,),
             )
-
-
-def _unread(job: PrintedJob) -> list[str]:
-    """The lines of a job with figures that are not read, such as the times of fsync."""
-    spans = [way.span() for way in job.ways]
-    spans = [(begin - job.begin, end - job.begin) for begin, end in spans]
-    spans += [match.span() for pattern in _OF_A_JOB for match in pattern.finditer(job.text)]
-    # What is not indented is another text's.
-    body = re.match(r"(?:[^\n]*\n)(?:[ \t][^\n]*\n|[ \t]*\n(?=[ \t]))*", job.text)
-    return printed.list_unread(body[0] if body else job.text, spans)

@@ -10,10 +10,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hwdyno.formats.cell import PrintedNumber
 from hwdyno.formats.fio_options import ALIASES, convert_options
 from hwdyno.formats.row import figures, number
 from hwdyno.model.point_details import Samples
+from hwdyno.model.quantities import PrintedNumber
 from hwdyno.model.units import parse_size
 from hwdyno.model.words import Latency, Parameters, UserError
 

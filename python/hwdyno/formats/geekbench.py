@@ -8,7 +8,7 @@ from typing import Any
 
 from hwdyno.formats import printed
 from hwdyno.formats.row import figures, make_point, number
-from hwdyno.formats.unit_readings import unit_readings
+from hwdyno.model.unit_readings import unit_readings
 from hwdyno.model.units import as_number, printed_number
 from hwdyno.model.words import Measurement, Parameters, Run, UserError
 from hwdyno.system import foreign

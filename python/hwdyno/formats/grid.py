@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from html.parser import HTMLParser
 from itertools import pairwise
 
-from hwdyno.formats.unit_readings import unit_readings
+from hwdyno.model.unit_readings import unit_readings
 from hwdyno.model.words import UserError
 
 MAX_CELLS = 200_000

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from hwdyno.formats.cell import number_in
 from hwdyno.formats.column import FIGURES, parse_head
 from hwdyno.formats.grid import Grid
-from hwdyno.formats.quantities import Quantity, find_quantities
 from hwdyno.formats.table_rows import is_head
-from hwdyno.formats.unit_readings import unit_readings
+from hwdyno.model.quantities import Quantity, find_quantities, number_in
+from hwdyno.model.unit_readings import unit_readings
 
 MISSING = {"", "-", "–", "—", "N/A", "n/a", "NA", "nan", "null", "None", "n/d", "x"}
 """Cells of what was not measured."""

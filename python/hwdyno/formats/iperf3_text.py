@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hwdyno.formats import printed
-from hwdyno.formats.cell import PrintedNumber
 from hwdyno.formats.row import figures, make_point, number
 from hwdyno.model.kernels import NETWORK_THROUGHPUT
 from hwdyno.model.point_details import Samples
+from hwdyno.model.quantities import PrintedNumber
 from hwdyno.model.words import Measurement, Parameters, Run
 from hwdyno.system import loopback
 
@@ -43,8 +43,6 @@ _START = re.compile(
 _SERVERS = re.compile(r"^Server output:[^\S\n]*$.*?(?=^Connecting to host|^iperf Done|\Z)", re.M | re.S)
 """What ``--get-server-output`` adds: the same test again, as its other end saw it."""
 _VERSION = re.compile(r"iperf (3\.[\d.]+)")
-_ANY_LINE = re.compile(r"^\s*\[\s*(?:\d{1,4}|SUM)\][^\n]*/sec[^\n]*$", re.M)
-"""A line of a stream with a rate, also of a layout that is not read."""
 _DATAGRAM_BYTES = (512, 1024, 1400, 1448, 1460, 1470, 1472, 8192, 8948, 8972, 32768, 65507)
 """Common sizes: iperf2's and iperf3's defaults, those that fill an Ethernet frame, powers of two, and the greatest."""
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
@@ -64,8 +62,7 @@ def read(text: str, name: str) -> Run:
     points = [point for test, begin in parts for way in _ways(test) if (point := _point(way, text, begin)) is not None]
     version = _VERSION.search(text)
     table = printed.experiment("network.iperf3", "iperf3 results", NETWORK_THROUGHPUT, "streams", points)
-    unread = printed.list_unread("\n".join(_ANY_LINE.findall(_LINE.sub("", text))), ())
-    return printed.run(NAME, "iperf3", text, name, [table], version[1] if version else "", unread)
+    return printed.run(NAME, "iperf3", text, name, [table], version[1] if version else "")
 
 
 def _split_tests(text: str, lines: list[re.Match[str]]) -> list[list[re.Match[str]]]:

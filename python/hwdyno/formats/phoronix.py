@@ -10,7 +10,7 @@ from dataclasses import replace
 from hwdyno.analysis import estimates
 from hwdyno.formats import printed
 from hwdyno.formats.row import figures, make_point, number
-from hwdyno.formats.unit_readings import unit_readings
+from hwdyno.model.unit_readings import unit_readings
 from hwdyno.model.units import as_number, printed_number
 from hwdyno.model.words import ExperimentResult, Measurement, Parameters, Run
 from hwdyno.system import foreign

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hwdyno.formats import printed
-from hwdyno.formats.cell import PrintedNumber
 from hwdyno.formats.row import figures, make_point, number
+from hwdyno.model.quantities import PrintedNumber
 from hwdyno.model.words import Measurement, Parameters, Run
 from hwdyno.system import loopback
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import re
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,11 +17,6 @@ WHY = "not in the printed result"
 NO_DEPTH = Note("depth_not_stated", "the table does not state the queue depth")
 NOT_READ = "not_read"
 """The code of a Run's note on lines with figures that its reader did not read."""
-_WITH_UNIT = re.compile(
-    r"[kKMGT]?i?(?:B|b|bits?|bites|[Bb]ytes)/s|[kKMG]?bps\b|\bIOPS\b|\bops/s|\((?:[num]?sec|[nuµm]s)\)"
-    r"|\d ?(?:[nuµm]?s|[num]?sec|[kKMGT]i?B)\b",
-)
-"""A unit of a result: of a rate anywhere in a line, of a time or a size behind its number."""
 
 
 def figure(text: str) -> float | None:
@@ -72,20 +65,6 @@ def experiment(
 def counting(result: ExperimentResult, noun: str) -> ExperimentResult:
     """The experiment with the noun that its rates count, where that is not its resource's."""
     return replace(result, declaration=Declaration(operation=noun)) if noun else result
-
-
-def list_unread(text: str, read: Iterable[tuple[int, int]]) -> list[str]:
-    """The lines of a text with a number and a unit that no span of what was read touches."""
-    spans = sorted(read)
-    starts = [begin for begin, _ in spans]
-    found, begin = [], 0
-    for line in text.splitlines(keepends=True):
-        before = bisect_right(starts, begin + len(line) - 1) - 1
-        is_read = before >= 0 and spans[before][1] > begin
-        if not is_read and re.search(r"\d", line) and _WITH_UNIT.search(line):
-            found.append(line.strip())
-        begin += len(line)
-    return found
 
 
 def run(

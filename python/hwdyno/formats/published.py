@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hwdyno.formats import printed, workload
-from hwdyno.formats.cell import PrintedNumber
 from hwdyno.formats.column import COUNTS, FIGURES, PARAMETERS, SIZES, parse_head
 from hwdyno.formats.column_pairs import collides, find_twin, joined_parameters, summed_directions
 from hwdyno.formats.figure_rows import by_figure
@@ -35,7 +34,6 @@ from hwdyno.formats.table_rows import (
 )
 from hwdyno.formats.table_title import stated_by_title
 from hwdyno.formats.table_units import Resolver
-from hwdyno.formats.unit_readings import counted_in
 from hwdyno.model.kernels import (
     GPU_TRANSFER,
     MEMORY_BANDWIDTH,
@@ -43,6 +41,8 @@ from hwdyno.model.kernels import (
     NETWORK_THROUGHPUT,
     STORAGE_BLOCKS,
 )
+from hwdyno.model.quantities import PrintedNumber
+from hwdyno.model.unit_readings import counted_in
 from hwdyno.model.units import LARGEST, SMALLEST, plural
 from hwdyno.model.words import ExperimentResult, Measurement, Parameters, Run, UserError
 from hwdyno.system.printable import escape_text

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from hwdyno.formats import printed
-from hwdyno.formats.cell import PrintedNumber, number_in
 from hwdyno.formats.column import FIGURES
 from hwdyno.formats.table_laws import list_claims
-from hwdyno.formats.unit_readings import Unit
 from hwdyno.model.axes import is_loopback
+from hwdyno.model.quantities import PrintedNumber, number_in
+from hwdyno.model.unit_readings import Unit
 from hwdyno.model.units import LARGEST
 from hwdyno.model.words import Latency, Measurement, Parameters, UserError, Value
 

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 
 from hwdyno.formats import printed
-from hwdyno.formats.cell import PrintedNumber
 from hwdyno.formats.row import figures, make_point, number
 from hwdyno.model.kernels import NETWORK_THROUGHPUT
+from hwdyno.model.quantities import PrintedNumber
 from hwdyno.model.words import Measurement, Parameters, Run
 from hwdyno.system import loopback
 

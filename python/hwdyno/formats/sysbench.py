@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from hwdyno.formats import printed
-from hwdyno.formats.cell import PrintedNumber
 from hwdyno.formats.row import figures, make_point, number
 from hwdyno.model.kernels import MEMORY_BANDWIDTH, STORAGE_BLOCKS
+from hwdyno.model.quantities import PrintedNumber
 from hwdyno.model.units import parse_size
 from hwdyno.model.words import ExperimentResult, Parameters, Run, UserError
 

@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hwdyno.formats.cell import PrintedNumber
 from hwdyno.formats.grid import Grid
+from hwdyno.model.quantities import PrintedNumber
 from hwdyno.model.words import Parameters
 
 LONGEST_LABEL = 60

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from hwdyno.formats.cell import PrintedNumber, statistics_in_order
+from hwdyno.formats.cell import statistics_in_order
 from hwdyno.model.point_details import Claim
+from hwdyno.model.quantities import PrintedNumber
 from hwdyno.model.units import as_number
 from hwdyno.model.words import Parameters
 

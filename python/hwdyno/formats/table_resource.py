@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hwdyno.formats.languages import in_english
 from hwdyno.formats.table_labels import TableRow
 from hwdyno.formats.table_rows import Column
-from hwdyno.formats.unit_readings import counted_in
+from hwdyno.model.unit_readings import counted_in
 
 _RESOURCE_WORDS = (
     ("training", r"mlperf|dlio|unet3d|resnet|cosmoflow|accelerator utili|training"),

@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hwdyno.formats.cell import PrintedNumber, number_in, parameter_value, parse_flag
+from hwdyno.formats.cell import parameter_value, parse_flag
 from hwdyno.formats.column import COUNTS, FIGURES, PARAMETERS, SIZES, Meaning, given_in, parse_head, parse_pattern
 from hwdyno.formats.grid import Grid
 from hwdyno.formats.languages import in_english
 from hwdyno.formats.table_labels import LONGEST_LABEL, TableRow, add_labels
-from hwdyno.formats.unit_readings import Unit, unit_readings
+from hwdyno.model.quantities import PrintedNumber, number_in
+from hwdyno.model.unit_readings import Unit, unit_readings
 from hwdyno.model.words import Parameters, UserError
 
 BY_ROW = "unit of each row"

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from hwdyno.formats.cell import PrintedNumber, bytes_from_number, number_in
+from hwdyno.formats.cell import bytes_from_number
 from hwdyno.formats.column import FIGURES, SIZES
 from hwdyno.formats.grid import Grid
 from hwdyno.formats.table_labels import TableRow
 from hwdyno.formats.table_rows import Column
-from hwdyno.formats.unit_readings import Unit, unit_readings
+from hwdyno.model.quantities import PrintedNumber, number_in
+from hwdyno.model.unit_readings import Unit, unit_readings
 from hwdyno.model.words import Parameters, UserError
 from hwdyno.system.printable import escape_text
 

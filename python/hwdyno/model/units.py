@@ -13,41 +13,59 @@ from typing import Literal, TypeGuard
 
 from hwdyno.model.words import UserError, Value
 
-_PREFIXES = "kmgtp"
+DECIMAL = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "p": 10**15}
+BINARY = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
+SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+LONG_PREFIXES = {
+    **{"kilo": ("k", ""), "mega": ("m", ""), "giga": ("g", ""), "tera": ("t", ""), "peta": ("p", "")},
+    **{"kibi": ("k", "i"), "mebi": ("m", "i"), "gibi": ("g", "i"), "tebi": ("t", "i"), "pebi": ("p", "i")},
+}
 LARGEST = 1e24
 """No measurement reaches it in any unit, and products and quotients of twelve numbers within it stay finite …"""
 SMALLEST = 1 / LARGEST
 """… where what is nearer to 0 than this counts as 0."""
 LARGEST_SIZE = (1 << 64) - 1
 LONGEST_S = 100 * 365.25 * 86400
-_DIGITS = r"(\d{1,40}(?:\.\d{1,40})?)"
-_SIZE = re.compile(rf"{_DIGITS}\s*(?:([kmgtp])(i?b)?|b)?", re.IGNORECASE | re.ASCII)
-_DURATION = re.compile(rf"{_DIGITS}\s*(ns|us|µs|ms|s|sec|m|min|h|d)?", re.IGNORECASE | re.ASCII)
+_NUMBER = re.compile(r"\s*[~≈]?\s*([-+]?\d[\d.,' ]*(?:[eE][-+]?\d+)?)\+?\s*(.*)", re.DOTALL | re.ASCII)
+_THOUSANDS = re.compile(r"\d{1,3}(?:([,' ])\d{3})(?:\1\d{3})*(?:\.\d+)?", re.ASCII)
+_TYPED = re.compile(r"\d{1,40}(?:\.\d{1,40})?", re.ASCII)
+_OF_SIZE = re.compile(r"([kmgtp]?)(i?)(b|bytes?)|([kmgtp]?)|(\w{4})[ -]?bytes?", re.IGNORECASE | re.ASCII)
+_OF_TIME = re.compile(
+    r"(n|u|m|nano|micro|milli)?[ -]?(?:s|secs?|seconds?)|(m|mins?|minutes?)|(h|hrs?|hours?)|(d|days?)", re.I | re.ASCII
+)
+_PARTS = {"": "s", "n": "ns", "nano": "ns", "u": "us", "micro": "us", "m": "ms", "milli": "ms"}
 _PRINTED = re.compile(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?\s*", re.IGNORECASE | re.ASCII)
-_SECONDS = {
-    "ns": 1e-9,
-    "us": 1e-6,
-    "µs": 1e-6,
-    "ms": 1e-3,
-    "s": 1.0,
-    "sec": 1.0,
-    "m": 60.0,
-    "min": 60.0,
-    "h": 3600.0,
-    "d": 86400.0,
-}
+
+
+def split_number(text: str) -> tuple[str, str] | None:
+    """The number that a text begins with, without its separators, and the text behind it; none for words.
+
+    ``1,234.5 MB/s`` gives ``1234.5`` and ``MB/s``. A comma is a decimal one where no three digits follow.
+    """
+    match = _NUMBER.match(text.replace("µ", "u").replace("μ", "u").replace("\u202f", " ").replace("\u00a0", " "))
+    return (_plain_number(match[1].strip()), match[2].strip()) if match else None
+
+
+def _plain_number(digits: str) -> str:
+    digits = digits.strip(" '.,") if digits[-1:] in " '.," else digits
+    if "," in digits and "." in digits:
+        last = max(digits.rfind(","), digits.rfind("."))
+        return digits[:last].replace(",", "").replace(".", "").replace(" ", "") + "." + digits[last + 1 :]
+    if _THOUSANDS.fullmatch(digits) and not digits.startswith("0"):
+        return digits.replace(",", "").replace("'", "").replace(" ", "")
+    if digits.count(",") == 1:
+        return digits.replace(",", ".")
+    return digits.replace("'", "").split(" ")[0].replace(",", "")
 
 
 def parse_size(text: str | int) -> int:
     """Bytes of ``4096``, ``4k`` (= 4 KiB), ``4KiB`` or ``4kB`` (= 4000); raises ``UserError``."""
     if isinstance(text, int) and not isinstance(text, bool):
         return text
-    match = _SIZE.fullmatch(str(text).strip())
-    if match is None:
+    number, unit = _split_typed(str(text))
+    factor = _size_factor(unit)
+    if not number or factor is None:
         raise UserError(f"'{text}' is not a size; write it as 4096, 4k, 4KiB or 4kB")
-    number, prefix, suffix = match.groups()
-    base = 1000 if suffix and suffix.lower() == "b" else 1024
-    factor = base ** (_PREFIXES.index(prefix.lower()) + 1) if prefix else 1
     size = float(number) * factor if "." in number else int(number) * factor
     if size > LARGEST_SIZE:
         raise UserError(f"'{text}' is too large")
@@ -56,18 +74,49 @@ def parse_size(text: str | int) -> int:
     return int(size)
 
 
+def _split_typed(text: str) -> tuple[str, str]:
+    """A number without a sign or exponent, and its unit; two empty texts for anything else."""
+    number, unit = (text.strip()[:1].isdigit() and "+" not in text and split_number(text)) or ("", "")
+    return (number, unit) if _TYPED.fullmatch(number) else ("", "")
+
+
+def _size_factor(unit: str) -> int | None:
+    match = _OF_SIZE.fullmatch(unit)
+    if match is None:
+        return None
+    prefix, binary, _, bare, long = match.groups()
+    if long:
+        prefix, binary = LONG_PREFIXES.get(long.lower(), ("none", ""))
+    # A bare k is fio's, of 1024.
+    return (BINARY if binary or bare else DECIMAL).get((prefix or bare or "").lower())
+
+
 def parse_duration(text: str | float) -> float:
     """Seconds of ``30``, ``30s``, ``2m``, ``500ms``; raises ``UserError``."""
     if is_number(text):
         seconds = as_number(text)
     else:
-        match = _DURATION.fullmatch(str(text).strip())
-        seconds = float(match[1]) * _SECONDS[(match[2] or "s").lower()] if match else None
+        number, unit = _split_typed(str(text))
+        factor = parse_time_unit(unit or "s")
+        seconds = float(number) * factor if factor and number else None
     if seconds is None or seconds < 0:
         raise UserError(f"'{text}' is not a time; write it as 30, 30s, 2m or 500ms")
     if seconds > LONGEST_S:
         raise UserError(f"'{text}' is longer than 100 years")
     return seconds
+
+
+def parse_time_unit(word: str) -> float | None:
+    """Seconds of a unit of time in any spelling (``ms``, ``usecs``, ``minutes``); none for other words.
+
+    A bare ``m`` is a minute, as every tool's options have it.
+    """
+    match = _OF_TIME.fullmatch(word)
+    if match is None:
+        return None
+    part, *others = match.groups()
+    longer = next((name for name, found in zip(("min", "h", "d"), others, strict=True) if found), "")
+    return SECONDS[longer or _PARTS[(part or "").lower()]]
 
 
 def is_number(value: object) -> TypeGuard[int | float]:

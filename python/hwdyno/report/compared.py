@@ -125,10 +125,7 @@ def _head(base: str, side: Compared, *, verbose: bool) -> Iterator[str]:
         yield f"{first} beside {name}: each figure of the maker and the point that comes nearest to it"
         return
     found = [printable(difference_words(difference)) for difference in side.differences]
-    machines = (
-        "one machine" if side.is_one_machine else "different machines" if is_described(side) else "machine unknown"
-    )
-    yield f"{first} → {name} ({machines})"
+    yield f"{first} → {name} ({describe_machines(side)})"
     if verbose:
         yield from (f"  {text}" for text in found)
     elif found:
@@ -150,6 +147,15 @@ def _head(base: str, side: Compared, *, verbose: bool) -> Iterator[str]:
     if verbose:
         for experiment, before, after in side.matching.alone:
             yield f"  without partner in {printable(experiment)}: {before} before, {after} after"
+
+
+def describe_machines(side: Compared) -> str:
+    """Whether the two sides are of one machine, in words."""
+    if side.before is None:
+        return "catalogue"
+    if not is_described(side):
+        return "machine unknown"
+    return "one machine" if side.is_one_machine else "different machines"
 
 
 def is_described(side: Compared) -> bool:

@@ -13,10 +13,10 @@ from hwdyno.model.words import Run
 from hwdyno.report import overlay, page, svg, theme
 from hwdyno.report.charts import Chart
 from hwdyno.report.compared import (
+    describe_machines,
     difference_words,
     format_sides,
     interval_text,
-    is_described,
     label,
     list_rows,
     ratio_text,
@@ -93,7 +93,7 @@ def _side(base: str, side: Compared, limit: float | None, at: int) -> dict[str, 
         "id": f"side-{at}",
         "name": side.name,
         "title": f"{side.name} beside {base}" if side.before is not None else f"{base} beside {side.name}",
-        "machine": _machine(side),
+        "machine": describe_machines(side),
         "state": state,
         "mean": f"{mean:.3f}" if mean is not None else "",
         "differs": differs,
@@ -109,14 +109,6 @@ def _side(base: str, side: Compared, limit: float | None, at: int) -> dict[str, 
             if change.points == 1
         ],
     }
-
-
-def _machine(side: Compared) -> str:
-    if side.before is None:
-        return "catalogue"
-    if side.is_one_machine:
-        return "one machine"
-    return "different machines" if is_described(side) else "machine unknown"
 
 
 def _row(side: Compared, change: Change) -> list[str]:

@@ -90,8 +90,10 @@ def grid_label(parameters: Parameters, axes: Sequence[Axis]) -> str:
     if not isinstance(rw, str) or not isinstance(block, (int, float)):
         return ""
     pattern = "RND" if "random" in list_traits(axes, parameters) else "SEQ"
-    depth, jobs = parameters.get("iodepth", 1), parameters.get("numjobs", parameters.get("ranks", 1))
-    return f"{pattern}{figures.size(block, short=True)} Q{depth}T{jobs}"
+    name = f"{pattern}{figures.size(block, short=True)}"
+    # A text that states no depth leaves it unknown; a kernel has a default.
+    depth = parameters.get("iodepth", next((axis.default for axis in axes if axis.name == "iodepth"), None))
+    return name if depth is None else f"{name} Q{depth}T{parameters.get('numjobs', parameters.get('ranks', 1))}"
 
 
 def direction(parameters: Parameters, axes: Sequence[Axis]) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from typing import get_args
 
+from hwdyno.model.unit_readings import unit_readings
+from hwdyno.model.units import DECIMAL, printed_number, split_number
 from hwdyno.model.words import Ceiling, CeilingClass, UserError
 
 _HOW = "write it as 'rated read 400 MB/s', 'physical 3.94 GB/s' or 'rated randread 1000k IOPS'"
-_AMOUNT = re.compile(r"(\d+(?:[.,]\d+)?(?:e\d+)?)\s*([^\d\s.,]\S*)")
-_UNIT = re.compile(r"([kKMGTP]?)(i?)(?:(IOPS)|(B|bytes?|bit|b|FLOP|IOP|OP|operations|ops)(?:/s|ps))")
-_POWERS = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
+_INTEGER = re.compile(r"([kKMGTP]?)I?OP(?:/s|ps)|([GTP])OPS")
+"""Operations of integers, as makers rate accelerators in TOP/s."""
+_OPERATIONS = re.compile(r"[kKMG]?(?:IOPS|(?:I/?Os?|ops|operations)(?:/s(?:ec)?| per second))", re.I)
 _DIRECTIONS = {
     "read": "read",
     "write": "write",
@@ -35,14 +37,14 @@ def parse_given(text: str) -> Ceiling:
     kind: CeilingClass = named[0] if named else "rated"
     words = words[len(named) :]
     direction = _DIRECTIONS[words.pop(0).lower()] if words and words[0].lower() in _DIRECTIONS else "total"
-    amount = _AMOUNT.fullmatch(re.sub(r"(?<=\S)\s+(?=\D)", "", " ".join(words)))
-    if amount is None:
+    number, unit_text = split_number(" ".join(words)) or ("", "")
+    value = printed_number(number)
+    if value is None or not unit_text:
         raise UserError(f"'{text}' is not a ceiling; {_HOW}")
-    number, unit_text = amount.groups()
-    factor, unit = _unit(unit_text)
+    factor, unit = _unit(re.sub(r"^([kKMGTP]) (?=[A-Za-z])", r"\1", unit_text))
     if unit is None:
         raise UserError(f"'{unit_text}' in the ceiling '{text}' is not a unit; {_HOW}")
-    value = float(number.replace(",", ".")) * factor
+    value *= factor
     if value <= 0:
         raise UserError(f"the ceiling '{text}' must be more than 0; {_HOW}")
     metric = _metric(direction, unit)
@@ -53,16 +55,11 @@ def parse_given(text: str) -> Ceiling:
 
 def _unit(text: str) -> tuple[float, str | None]:
     """The factor to the base unit, and that unit; none if it is not one."""
-    match = _UNIT.fullmatch(text)
-    if match is None:
-        return 0.0, None
-    prefix, binary, iops, unit = match.groups()
-    factor = (1024.0 if binary else 1000.0) ** _POWERS[prefix]
-    if iops or unit in {"operations", "ops"}:
-        return factor, "operations/s"
-    if unit in {"bit", "b"}:
-        return factor / 8, "bytes/s"
-    return factor, {"FLOP": "FLOP/s", "OP": "IOP/s", "IOP": "IOP/s"}.get(unit, "bytes/s")
+    if match := _INTEGER.fullmatch(text):
+        return float(DECIMAL[(match[1] or match[2] or "").lower()]), "IOP/s"
+    units, place = unit_readings(text)
+    known = place == (0, len(text)) and (units[0].kind in {"bytes/s", "FLOP/s"} or _OPERATIONS.fullmatch(text))
+    return (units[0].factor, units[0].kind) if known else (0.0, None)
 
 
 def _metric(direction: str, unit: str) -> str | None:

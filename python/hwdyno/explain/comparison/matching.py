@@ -19,11 +19,13 @@ _IGNORED = {*FREE, "path", "port"}
 """Parameters that may differ between two points that are compared. A network's path is not one: see ``WAY``."""
 _ACROSS = (
     *("rw", "rwmixread", "bs", "iodepth", "numjobs", "direct", "operation", "protocol", "direction", "message"),
-    *("working_set", "delay", "n", "accelerators", "model", WAY, WORKERS),
+    *("working_set", "delay", "n", "accelerators", "concurrency", "model", WAY, WORKERS),
 )
 """What makes a point of one tool the same test as another tool's; their other parameters are each tool's matter."""
 _STATED = {"rw", "bs", "operation", "n"}
 """Parameters that both must state: no one can guess them."""
+_LOADS = ("iodepth", "concurrency", "accelerators", WORKERS)
+"""Loads that both must state, or neither: a figure at an unknown load is no other one's pair."""
 _NO_AXIS = Axis("")
 DISBELIEVED = {"host_cache": "the host's cache answered"}
 """Rules that doubt the figures of their points without degrading them, with what is doubted."""
@@ -184,7 +186,7 @@ def _find_differences(first: _Point, second: _Point) -> list[str]:
         name
         for name in _ACROSS
         if (name in left and name in right and left[name] != right[name])
-        or (name in _STATED and (name in left) != (name in right))
+        or (name in {*_STATED, *_LOADS} and (name in left) != (name in right))
     ]
 
 
@@ -192,6 +194,8 @@ def _shared_facts(point: _Point) -> Parameters:
     facts: Parameters = {name: value for name, value in point.facts.items() if name in _ACROSS and value is not None}
     if workers := point.facts.get("threads") or point.facts.get("streams"):
         facts[WORKERS] = workers
+    if "iodepth" in facts:
+        facts.setdefault("numjobs", 1)
     return facts
 
 
@@ -237,7 +241,8 @@ def _unlike(old: Sequence[_Point], new: Sequence[_Point], found: Mapping[str, Se
 
 def _what_parts(first: _Point, second: _Point) -> Iterator[Unlike]:
     name = second.result.name
-    if first.result.load != second.result.load and first.result.kernel == second.result.kernel:
+    is_stated = all((load in first.facts) == (load in second.facts) for load in _LOADS)
+    if first.result.load != second.result.load and first.result.kernel == second.result.kernel and is_stated:
         yield Unlike(name, LOAD, first.result.load, second.result.load)
     if _one_unit(first.point, second.point) is None:
         yield Unlike(name, UNIT, first.point.throughput.unit, second.point.throughput.unit)
@@ -246,7 +251,7 @@ def _what_parts(first: _Point, second: _Point) -> Iterator[Unlike]:
     for fact in dict.fromkeys((*left, *right)):
         before, after = left.get(fact), right.get(fact)
         stated = before is not None and after is not None
-        if before != after and (stated or same_kernel or fact in _STATED):
+        if before != after and (stated or same_kernel or fact in {*_STATED, *_LOADS}):
             yield Unlike(
                 name, fact, before, after, second.result.axis(fact) if fact in right else first.result.axis(fact)
             )

@@ -6,9 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-DECIMAL = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15}
-BINARY = {"": 1.0, "k": 2.0**10, "m": 2.0**20, "g": 2.0**30, "t": 2.0**40, "p": 2.0**50}
-_TIMES = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
+from hwdyno.model.units import BINARY, DECIMAL, LONG_PREFIXES, SECONDS, parse_time_unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,20 +92,10 @@ def unit_readings(text: str) -> tuple[tuple[Unit, ...], tuple[int, int]]:
     return (), (0, 0)
 
 
-def _time_unit(word: str) -> str:
-    if word.startswith(("mi", "ms")):
-        return "us" if word.startswith("mic") else "ms"
-    return "us" if word.startswith("u") else "s"
-
-
-_LONG = {"kilo": "k", "mega": "m", "giga": "g", "tera": "t", "peta": "p"}
-
-
 def _rate(match: re.Match[str]) -> tuple[Unit, ...]:
     prefix, binary, unit = (match[1] or "").lower(), match[2] or "", match[3] or match[5]
-    if long := (match[4] or "").lower():
-        binary = "" if long in _LONG else "i"
-        prefix = _LONG.get(long, long[:1])
+    if match[4]:
+        prefix, binary = LONG_PREFIXES[match[4].lower()]
     factor = (BINARY if binary else DECIMAL)[prefix]
     shown = prefix if prefix == "k" and not binary else prefix.upper()
     bytes_ = Unit("bytes/s", factor, f"{shown}{binary}B/s")
@@ -145,9 +133,8 @@ def _time_each(match: re.Match[str]) -> tuple[Unit, ...]:
 
 
 def _time(word: str) -> Unit:
-    word = word.lower().replace("-", "")
-    kind = "min" if word.startswith("min") else word[0] + "s" if word[:2] in {"na", "ns"} else _time_unit(word)
-    return Unit("s", _TIMES[kind], kind)
+    factor = parse_time_unit(word) or 0.0
+    return Unit("s", factor, next(name for name, seconds in SECONDS.items() if seconds == factor))
 
 
 def _count(match: re.Match[str]) -> tuple[Unit, ...]:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 from here import sample
-from hwdyno.formats.cell import number_in
-from hwdyno.formats.unit_readings import counted_in, unit_readings
+from hwdyno.model.quantities import number_in
+from hwdyno.model.unit_readings import counted_in, unit_readings
 
 QUANTITIES = sample(10_000, 100_000)
 
