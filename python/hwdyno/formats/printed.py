@@ -14,7 +14,6 @@ from hwdyno.model.words import Declaration, ExperimentResult, Latency, Measureme
 
 MAX_POINTS = 10_000
 WHY = "not in the printed result"
-NO_DEPTH = Note("depth_not_stated", "the table does not state the queue depth")
 NOT_READ = "not_read"
 """The code of a Run's note on lines with figures that its reader did not read."""
 

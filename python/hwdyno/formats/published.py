@@ -399,9 +399,7 @@ class _Table:
             parameters.pop(name, None)
         if "rwmixread" in parameters:
             parameters.setdefault("rw", "rw")
-        made = make_point(parameters, numbers, row=row.at, heads=self._heads(row, numbers), **need)
-        no_depth = made is not None and self.resource == "storage" and "iodepth" not in parameters
-        return replace(made, notes=(printed.NO_DEPTH,)) if made is not None and no_depth else made
+        return make_point(parameters, numbers, row=row.at, heads=self._heads(row, numbers), **need)
 
     def _heads(self, row: TableRow, numbers: Mapping[str, PrintedNumber]) -> dict[str, str]:
         """The heads of the bandwidths in a row, as a map names them."""

@@ -111,8 +111,7 @@ def point_label(experiment: ExperimentResult, point: int) -> str:
     """A point's name among those of its experiment."""
     parameters = point_parameters(experiment, experiment.points[point])
     kernel = experiment.declaration
-    codes = {note.code for note in experiment.points[point].notes}
-    is_part = bool(codes & {"pattern_not_stated", "depth_not_stated"})
+    is_part = any(note.code == "pattern_not_stated" for note in experiment.points[point].notes)
     # CrystalDiskMark's words state an order and a depth, which a part of another tool's text does not.
     short = "" if is_part else grid_label(parameters, kernel.axes)
     if short:
