@@ -60,7 +60,7 @@ def test_each_fault_that_the_studies_name_is_found_in_their_tables() -> None:
     assert set(says) == {
         *("mislabelled_accelerator", "physical_ceiling", "rate_times_size", "little", "memory_by_clock"),
         *("flops_per_core", "on_loopback", "line_rate_in_bytes", "claim_exceeded", "rated_exceeded"),
-        *("published_steps", "published_unit", "equal_figures", "full_counter"),
+        *("published_steps", "published_unit", "equal_figures", "full_counter", "block_beyond_call"),
     }
 
 

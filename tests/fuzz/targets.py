@@ -21,6 +21,7 @@ from hwdyno.formats import checkpoint_sizes, dlio_yaml, fio_job, kv_model, reque
 from hwdyno.formats.data_set import file_bytes
 from hwdyno.formats.fio_job import command_line
 from hwdyno.formats.fio_job.keys import HARMLESS, SUPPORTED, WHY
+from hwdyno.formats.statements import add_statements
 from hwdyno.measure import plan, scenarios, sweep
 from hwdyno.measure.hosts import Outcome, engine_files
 from hwdyno.measure.models import safetensors
@@ -164,8 +165,9 @@ def _written(data: bytes, suffix: str) -> Path:
 
 
 def _any_format(data: bytes) -> None:
-    runs, _ = formats.read_every(_text(data), "input.txt")
-    for run in runs:
+    text = _text(data)
+    runs, _ = formats.read_every(text, "input.txt")
+    for run in add_statements(runs, text):
         _storable(run)
 
 
@@ -397,6 +399,7 @@ TARGETS = (
         "mlpstorage", folders.read_results, words=("=== ", "summary.json\n", "_metadata.json\n", "NaN", "null", "[]")
     ),
     Target("by_shape", _any_format, words=("MB/s", "$ dd if=x", "### ", "avg:", "(ms):", "|", "per second", "IOPS")),
+    Target("statements", _any_format, words=(". ", "depth ", "SATA", "eMMC", "inverse", "threads", "IOPS of ", "best")),
     Target("fio_job", _job, words=_JOB_WORDS),
     Target("fio_line", _fio_line, words=tuple(f"--{word}=" for word in (*SUPPORTED, *HARMLESS, "name", "output"))),
     Target("iolog", _iolog, words=("add", "read", "write", "trim", "wait")),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 OURS = "hwdyno"
 MAX_ROWS = 60
 """Rows of the table that puts tools side by side."""
-MAX_OBSERVATIONS = 2
+MAX_OBSERVATIONS = 3
 """Up to this many are printed beside the faults."""
 
 HELP = Help(

@@ -34,6 +34,8 @@ _UDP = re.compile(r"\bUDP port\b|\biperf3?\b[^\n]*\s(?:-u|--udp)(?!\S)")
 """What the program prints of its protocol, or its command: prose around a test may name both protocols."""
 LOSS_ERROR = 0.05
 """A share of losses is printed with two digits."""
+MIN_INTERVALS, MAX_INTERVAL, SUM_ERROR = 4, 0.3, 0.1
+"""Intervals of at most this share of a test must add up to its last line within this error."""
 _START = re.compile(
     r"^(?:.*\biperf3?\s+-|Connecting to host|Server listening on|Accepted connection|-{10,}\s*$\n(?:Client|Server))",
     re.M,
@@ -75,7 +77,9 @@ def _split_tests(text: str, lines: list[re.Match[str]]) -> list[list[re.Match[st
         stream = line["id"] + (line["way"] or "")
         # After the intervals of a stream comes one line more from 0 s on: their sum.
         is_sum = abs(last_end_s.get(stream, 0.0) - to_s) <= 0.02 * to_s and (stream, "sum") not in begun
-        again = from_s == 0 and (stream, side) in begun and not is_sum
+        # Below the intervals are the lines of both ends, which may have lost the words for them.
+        is_other_end = bool(tests) and _is_other_end(tests[-1], line) and stream in last_end_s
+        again = from_s == 0 and (stream, side) in begun and not is_sum and not is_other_end
         is_start = _START.search(between) is not None
         fresh = from_s == 0 and ((is_start and (ended or to_s <= 1.5)) or (ended and "[ ID]" in between))
         if not tests or again or fresh:
@@ -88,6 +92,13 @@ def _split_tests(text: str, lines: list[re.Match[str]]) -> list[list[re.Match[st
         else:
             last_end_s[stream] = to_s
     return tests
+
+
+def _is_other_end(test: list[re.Match[str]], line: re.Match[str]) -> bool:
+    """Whether a line is the second of two sums of one test: the lines of its two ends."""
+    spans = [(other["id"], other["from"], other["to"]) for other in test]
+    span = (line["id"], line["from"], line["to"])
+    return spans[-1] == span and spans.count(span) == 1
 
 
 def _list_begins(text: str, tests: list[list[re.Match[str]]]) -> Iterator[int]:
@@ -132,7 +143,7 @@ def _is_of_sender(line: re.Match[str], datagrams: re.Match[str], text: str) -> b
     ]
     if fits[0] != fits[1]:
         return fits[0]
-    return re.match(r"\s*\[[^\]\n]*\] Sent \d+ datagrams", text[line.end() : line.end() + 80]) is not None
+    return re.match(r"\s*\[[^\]\n]*\]\s+Sent \d+ datagrams", text[line.end() : line.end() + 80]) is not None
 
 
 def _keep_arrived(found: dict[str, PrintedNumber], datagrams: re.Match[str]) -> dict[str, PrintedNumber]:
@@ -208,7 +219,7 @@ def _point(lines: list[re.Match[str]], text: str, begin: int) -> Measurement | N
     if made is not None and len(values) > 2:
         span = Samples(min(values), sum(values) / len(values), max(values), 1.0, values=tuple(values[:600]))
         made = replace(made, samples=span)
-    return _with_wrong_losses(made, lines)
+    return _with_wrong_sum(_with_wrong_losses(made, lines), lines, whole)
 
 
 def _path(before: str) -> Parameters:
@@ -250,3 +261,34 @@ def _with_wrong_losses(made: Measurement | None, lines: list[re.Match[str]]) -> 
         if share is not None and abs(share.value / counted - 1) > share.rounding + LOSS_ERROR:
             wrong.append((share.value, int(match[2]), int(match[3])))
     return made and replace(made, details={**made.details, **({"wrong_losses": wrong} if wrong else {})})
+
+
+def _with_wrong_sum(
+    made: Measurement | None, lines: list[re.Match[str]], whole: list[re.Match[str]]
+) -> Measurement | None:
+    """The point of TCP with the bytes that its intervals moved together, where neither end's last line has as many.
+
+    What a receiver counts of datagrams is less than what a sender's intervals have.
+    """
+    if made is None or made.parameters["protocol"] != "tcp":
+        return made
+    ids, length = {line["id"] for line in whole}, max(map(_length, whole))
+    parts = [line for line in lines if line["id"] in ids and 0 < _length(line) <= MAX_INTERVAL * length]
+    totals, moved = ([figure for line in of if (figure := _count_bytes(line))] for of in (whole, parts))
+    is_whole = abs(sum(map(_length, parts)) / length - 1) <= SUM_ERROR / 2 if length > 0 else False
+    if len(ids) != 1 or len(parts) < MIN_INTERVALS or len(moved) < len(parts) or not is_whole:
+        return made
+    together = sum(figure.value for figure in moved)
+    error = SUM_ERROR + sum(figure.rounding * figure.value for figure in moved) / (together or 1.0)
+    if not totals or any(abs(together / total.value - 1) <= error + total.rounding for total in totals if total.value):
+        return made
+    sums = {"intervals": len(parts), "together": together, "whole": totals[-1].value}
+    return replace(made, details={**made.details, "wrong_sum": sums})
+
+
+def _count_bytes(line: re.Match[str]) -> PrintedNumber | None:
+    return number(line["moved"], 1024.0 ** _POWERS[line["big"]])
+
+
+def _length(line: re.Match[str]) -> float:
+    return parse_float(line["to"]) - parse_float(line["from"])

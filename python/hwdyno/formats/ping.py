@@ -23,6 +23,8 @@ _COUNTS = re.compile(
 )
 _HOST = re.compile(r"^--- (\S+) ping statistics ---", re.M)
 _SIZE = re.compile(r"^(\d{1,6}) bytes from ([^\s:]+)", re.M)
+_REPLY = re.compile(r"^\d{1,6} bytes from [^\n]*?\bicmp_seq=(\d{1,9})\b[^\n]*?\btime=([\d.]{1,12}) ms", re.M)
+MIN_REPLIES = 5
 HEADER = 8
 """Bytes of ICMP's own header, which ping counts in an answer."""
 
@@ -71,10 +73,20 @@ def read(text: str, name: str) -> Run:
         if host is not None:
             parameters["path"] = "loopback" if loopback.is_one(host[1]) else host[1]
         found = figures(lat_min=summary.least, lat_mean=summary.mean, lat_max=summary.most, loss=summary.loss)
-        if (made := make_point(parameters, found)) is not None:
+        if (made := make_point(parameters, found, **_first_reply(summary))) is not None:
             points.append(made)
     table = printed.experiment("network.ping", "Round trips by ping", "network_round_trip", "message", points)
     return printed.run(NAME, "ping", text, name, [table])
+
+
+def _first_reply(summary: Echoes) -> dict[str, object]:
+    """The first reply's time and the mean and maximum of the others, s, where the text has every reply."""
+    replies = [(int(match[1]), number(match[2], 1e-3)) for match in _REPLY.finditer(summary.above)]
+    times = [time.value for _, time in replies if time is not None]
+    if len(times) < MIN_REPLIES or len(times) != summary.received or replies[0][0] not in {0, 1}:
+        return {}
+    first, *others = times
+    return {"first_reply": {"first": first, "mean": sum(others) / len(others), "max": max(others), "count": len(times)}}
 
 
 def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -178,6 +178,7 @@ def _stdin() -> str:
 def _source(name: str, text: str | None, maps: Mapping[str, str]) -> ResultFile:
     """What a file or, without a text, a folder has."""
     from hwdyno import formats
+    from hwdyno.formats.statements import add_statements
     from hwdyno.system.store import from_json
 
     if text is None:
@@ -185,25 +186,7 @@ def _source(name: str, text: str | None, maps: Mapping[str, str]) -> ResultFile:
     if '"hwdyno.run/' in text[:65536]:
         return ResultFile(name, (from_json(text.encode()),))
     runs, readings = formats.read_every(text, name, maps)
-    return ResultFile(name, tuple(_with_statements(run, text) for run in runs), tuple(readings))
-
-
-def _with_statements(run: Run, text: str) -> Run:
-    """The Run with what its text states of the limits and the end of its runs in the details of storage's points."""
-    from hwdyno.analysis.ceilings.stated import ends_with_file, stated_limits
-
-    if all(result.resource != "storage" for result in run.experiments):
-        return run
-    limits = [asdict(limit) for limit in stated_limits(text)]
-    stated: dict[str, object] = {"stated_limits": limits} if limits else {}
-    stated |= {"ends_with_file": True} if ends_with_file(text) else {}
-    experiments = [
-        replace(result, points=tuple(replace(p, details={**p.details, **stated}) for p in result.points))
-        if stated and result.resource == "storage" and result.kernel != "claim"
-        else result
-        for result in run.experiments
-    ]
-    return replace(run, experiments=tuple(experiments))
+    return ResultFile(name, tuple(add_statements(runs, text)), tuple(readings))
 
 
 def parse_maps(texts: Iterable[str]) -> dict[str, str]:

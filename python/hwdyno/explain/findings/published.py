@@ -57,6 +57,11 @@ _NETWORK_FLOOR_NS, _MEMORY_FLOOR_NS = 500.0, 30.0
 _RUN_LABELS = ("device", "link", "storage", "storage_type", "interface", "study")
 
 
+def is_of_several(words: str) -> bool:
+    """Whether words in lower case name storage of several devices, or with built-in memory."""
+    return _MANY.search(words) is not None
+
+
 def sum_rounding(point: Measurement, *names: str) -> float:
     """The rounding of the figures as printed, together, as a share; 0 where the table does not show it."""
     printed = point.details.get("rounding") or {}
@@ -233,7 +238,7 @@ def _floor(case: Case) -> tuple[str, float, str] | None:
     if case.result.resource != "storage" or case.parameter("direct") is False:
         return None
     words = _words(case)
-    if _MANY.search(words):
+    if is_of_several(words):
         return None
     for kind, pattern, floor, takes in _FLOORS:
         if re.search(pattern, words):
@@ -261,7 +266,7 @@ def through_page_cache(case: Case) -> Verdict | None:
     # IOzone reads the file that it has just written; others may read one that is on the disk alone.
     is_cold = case.read_share == 1 and not case.run.imported_from.startswith("iozone")
     is_possible = is_cold and not waits and point.throughput.value <= FASTEST_DRIVE_BYTES_S
-    if not (waits or small) or (is_possible and (re.search(_NVME, _words(case)) or _MANY.search(_words(case)))):
+    if not (waits or small) or (is_possible and (re.search(_NVME, _words(case)) or is_of_several(_words(case)))):
         return None
     verb = "may be" if is_possible else "is"
     seen = f" Its parent, which waits for the file, sees {format_bytes_s(parent)}." if waits else ""
@@ -279,7 +284,7 @@ def through_page_cache(case: Case) -> Verdict | None:
 def too_fast_for_class(case: Case) -> Verdict | None:
     """More bandwidth than one device of its kind has."""
     point, words = case.point, _words(case)
-    if case.result.resource != "storage" or point.throughput.unit != "bytes/s" or _MANY.search(words):
+    if case.result.resource != "storage" or point.throughput.unit != "bytes/s" or is_of_several(words):
         return None
     found = next((row for row in _FASTEST if re.search(row[1], words)), None)
     if found is None or any(ceiling.kind == "physical" for ceiling in case.result.ceilings):

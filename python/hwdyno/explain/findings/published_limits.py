@@ -9,9 +9,12 @@ from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.laws import CEILING_ROUNDING, FAR_ABOVE_RATED
 from hwdyno.explain.findings.published import sum_rounding
 from hwdyno.explain.findings.rule import Case, Verdict, operations_per_s, percent, times
-from hwdyno.model.units import format_size, number_at
+from hwdyno.model.units import format_size, number_at, plural
 
 MIN_SECONDS = 10.0
+MAX_CALL_BYTES = (2 << 30) - 4096
+"""Linux moves at most 0x7ffff000 B in a call (read(2))."""
+FEW_BLOCKS = 16
 MULTIPLE = 2.0
 """A share of at least this is printed as a factor."""
 
@@ -56,6 +59,26 @@ def file_done_early(case: Case) -> Verdict | None:
     )
 
 
+def block_beyond_call(case: Case) -> Verdict | None:
+    """A block that no single call of the system moves."""
+    block, size = case.number("bs") or 0.0, case.number("size") or 0.0
+    if block <= MAX_CALL_BYTES:
+        return None
+    count, depth = size / block, case.number("iodepth") or 1.0
+    whole = f" The file is {plural(round(count), 'block')}" if 1 <= count <= FEW_BLOCKS else ""
+    whole += (
+        f", and {depth:.0f} in flight are all of it." if whole and depth > 1 and depth >= count else "." * bool(whole)
+    )
+    return Verdict(
+        "warning",
+        f"A block of {format_size(block)} is no single operation ({case.label}): Linux moves 2 GiB - 4 KiB a call at "
+        f"most. Rate, latency and depth are of other blocks.{whole}",
+        {"bs": block, "max_call_bytes": MAX_CALL_BYTES, "blocks": count},
+        f"Measure with blocks that one call moves: {case.command(bs='4M')}",
+        weight=block,
+    )
+
+
 def _share(case: Case, limit: Mapping[str, Any]) -> float:
     """The result as a share of a limit; 0 where it does not bound it."""
     point, value, reads = case.point, number_at(limit, "value"), case.read_share
@@ -84,6 +107,12 @@ RULES = (
         above_stated,
         Applies(imported=True, resources=("storage",), needs=("details.stated_limits",)),
         degrades=True,
+    ),
+    Rule(
+        "block_beyond_call",
+        "point",
+        block_beyond_call,
+        Applies(imported=True, resources=("storage",), needs=("parameters.bs",)),
     ),
     Rule(
         "file_done_early",
