@@ -395,9 +395,7 @@ TARGETS = (
     Target(
         "any_format", _any_format, seeds=("dlio", *(f"fuzz/{name}" for name in ("mlc", "stream", "linpack", "iperf3")))
     ),
-    Target(
-        "mlpstorage", folders.read_results, words=("=== ", "summary.json\n", "_metadata.json\n", "NaN", "null", "[]")
-    ),
+    Target("mlpstorage", folders.read_results, words=("=== ", "summary.json\n", "_metadata.json\n", "NaN", "null")),
     Target("by_shape", _any_format, words=("MB/s", "$ dd if=x", "### ", "avg:", "(ms):", "|", "per second", "IOPS")),
     Target("statements", _any_format, words=(". ", "depth ", "SATA", "eMMC", "inverse", "threads", "IOPS of ", "best")),
     Target("fio_job", _job, words=_JOB_WORDS),
