@@ -83,7 +83,8 @@ def published_au(case: Case) -> Verdict | None:
     wanted = f"MLPerf Storage's limit for {worst.point.details.get('workload')}, an AU of {percent(limit)}"
     evidence = {"rows": len(judged), "failed": len(failed), "au_pass": limit, "least": least}
     if not failed:
-        return Verdict("info", f"All {plural(len(judged), 'row')} pass {wanted}.", evidence, "Nothing to do.")
+        which = "The only row passes" if len(judged) == 1 else f"All {len(judged)} rows pass"
+        return Verdict("info", f"{which} {wanted}.", evidence, "Nothing to do.")
     return Verdict(
         "info",
         f"{len(failed)} of {plural(len(judged), 'row')} {'fails' if len(failed) == 1 else 'fail'} {wanted}. "

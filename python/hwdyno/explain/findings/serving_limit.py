@@ -268,7 +268,8 @@ def _next_in_process(case: Case, kind: str, most: float) -> str:
     if kind == "processors":
         threads, known = int(case.number("threads") or 1), case.threads or 0
         if known and threads >= known:
-            return f"All {known} processors work for it: take a smaller model, and repeat: {case.command()}"
+            which = "The only processor works" if known == 1 else f"All {known} processors work"
+            return f"{which} for it: take a smaller model, and repeat: {case.command()}"
         return f"Give the engine more threads: {case.command(threads=min(2 * threads, known or 2 * threads))}"
     return f"Compare with this machine's memory bandwidth: {case.next_run('memory')}"
 

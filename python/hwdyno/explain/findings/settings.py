@@ -233,7 +233,8 @@ def _all_busy(case: Case) -> str:
     """Every processor issues operations, and more of them would issue more."""
     if case.threads is None or case.jobs < case.threads or (case.cpu_share or 0.0) <= BUSY:
         return ""
-    return f"All {plural(case.threads, 'processor')} are busy ({case.label})."
+    which = "The only processor is" if case.threads == 1 else f"All {case.threads} processors are"
+    return f"{which} busy ({case.label})."
 
 
 def _small_pages(case: Case) -> str:
