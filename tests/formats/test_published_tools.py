@@ -351,3 +351,48 @@ def test_each_side_of_a_comparison_of_kbench_is_read(tmp_path: Path) -> None:
         ("Longhorn", "randread", 25_412),
         ("Longhorn", "randwrite", 24_683),
     ]
+
+
+# --- yabs and sysbench
+
+# github.com/masonr/yet-another-bench-script/pull/17.
+YABS = """fio Disk Speed Tests (Mixed R/W 50/50):
+---------------------------------
+Block Size | 4k            (IOPS) | 64k           (IOPS)
+  ------   | ---            ----  | ----           ----
+Read       | 139.84 MB/s  (34.9k) | 1.34 GB/s    (21.0k)
+"""
+# github.com/akopytov/sysbench/issues/286.
+SYSBENCH = """### 1. Test with 10 threads
+General statistics:
+    total time:                          10.0052s
+    total number of events:              32189
+
+Latency (ms):
+         min:                                  3.06
+         avg:                                  3.10
+         max:                                  7.36
+         95th percentile:                      3.19
+### 2 Test with 16 threads
+General statistics:
+    total time:                          10.0057s
+    total number of events:              32517
+"""
+
+
+def test_the_rate_in_brackets_behind_a_bandwidth_is_read(tmp_path: Path) -> None:
+    found = points(YABS, tmp_path)
+    assert [(point.parameters["bs"], point.throughput.value, point.rate.value) for point in found if point.rate] == [
+        (4096, near(139.84e6), 34_900),
+        (65536, near(1.34e9), 21_000),
+    ]
+    assert "unit_slip" in findings(YABS, tmp_path) or "rate_times_size" in findings(YABS, tmp_path)
+
+
+def test_sysbench_without_its_first_line_states_events_and_seconds(tmp_path: Path) -> None:
+    found = points(SYSBENCH, tmp_path)
+    assert [(point.parameters["threads"], point.throughput.value) for point in found] == [
+        (10, near(32189 / 10.0052)),
+        (16, near(32517 / 10.0057)),
+    ]
+    assert found[0].latency_ns and found[0].latency_ns.mean == near(3.1e6)

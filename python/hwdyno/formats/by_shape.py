@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hwdyno.formats import printed
 from hwdyno.formats.column import FIGURES, PARAMETERS, parse_head, parse_pattern
 from hwdyno.formats.row import make_point
 from hwdyno.formats.table_resource import UNKNOWN, find_by_words
 from hwdyno.model.quantities import PrintedNumber, Quantity, find_quantities, number_in
+from hwdyno.model.units import as_number
 from hwdyno.model.words import Measurement, Parameters, Run, UserError
 
 NAME = "text"
@@ -27,6 +28,7 @@ _COMMAND = re.compile(
 _SECTION = re.compile(r"\s*(?:#{1,6}\s+(?P<marked>.{1,80}?)|(?P<above>[^\s:=][^:=]{0,58}?)\s*:)\s*")
 _ONE = re.compile(r"\s*(?P<head>[^\s:=][^:=]{0,60}?)\s*[:=]\s*(?P<figure>\d[\d.,']{0,30})\s*")
 """``read, MiB/s:  6.92``: the unit is in the words, or in those above."""
+_IN_BRACKETS = re.compile(r"\((\d[\d.,]{0,20}[kM]?)\)")
 _BARS = re.compile(r"[\s|:=*#_.,(\-–—>]+$|^[\s|:=*#_.,)\-–—>]+")
 _NOT_FIGURES = re.compile(
     r"\b(?:limit|limited|max(?:imum)? (?:speed|rate)|advertised|rated|up to|theoretical|link|interface|bus)\b", re.I
@@ -127,7 +129,11 @@ class _LineReader:
         for head, cell in zip(heads[1:], cells[1:], strict=True):
             if quantities := [found for found in find_quantities(cell) if found.kind in RATES]:
                 self._end_block()
-                self.lines.append(self._line(f"{cells[0]} {head}", _numbers(head, quantities)))
+                named = re.sub(r"\s*\(IOPS\)", "", head)
+                numbers = _numbers(named, quantities)
+                if named != head and (rate := _IN_BRACKETS.search(cell)) and (number := number_in(rate[1])):
+                    numbers.setdefault("iops", replace(number, unit=None))
+                self.lines.append(self._line(f"{cells[0]} {named}", numbers))
 
     def _take_quantities(self, line: str, quantities: list[Quantity]) -> None:
         label = _clean(line[: quantities[0].start]) or _outside(line, quantities)
@@ -204,7 +210,8 @@ def _point(block: list[_Line]) -> Measurement | None:
     parameters = dict(block[0].given)
     if len(block) == 1:
         parameters = {"row": block[0].label, **parameters}
-    return make_point(parameters, numbers)
+    requested = parameters.pop("request_rate", None)
+    return make_point(parameters, numbers, **({"requested_operations_s": requested} if requested else {}))
 
 
 def _parameters(command: Mapping[str, str], label: str) -> Parameters:
@@ -216,6 +223,8 @@ def _parameters(command: Mapping[str, str], label: str) -> Parameters:
             stated |= parse_pattern(f"{value}") if meaning.quantity in {"bs", "rw"} else {}
             if meaning.quantity not in {"bs", "rw", "direct"} and value.isdecimal() and len(value) < 7:
                 stated[meaning.quantity] = int(value)
+    if (rate := as_number(command.get("request_rate"))) is not None:
+        stated["request_rate"] = rate
     if command.get("if"):
         stated["rw"] = "write" if _WRITES_TO.search(f"of={command.get('of', '')}") else "read"
     return {**stated, **parse_pattern(label)}

@@ -8,19 +8,20 @@ from hwdyno.formats import printed
 from hwdyno.formats.row import figures, make_point, number
 from hwdyno.model.kernels import MEMORY_BANDWIDTH, STORAGE_BLOCKS
 from hwdyno.model.quantities import PrintedNumber
-from hwdyno.model.units import parse_size
+from hwdyno.model.units import parse_size, printed_number
 from hwdyno.model.words import ExperimentResult, Parameters, Run, UserError
 
 NAME = "sysbench-text"
 _VERSION = re.compile(r"\bsysbench (\d[\d.]*)")
-_THREADS = re.compile(r"(?:Number of threads: |--(?:num-)?threads=)(\d{1,6})")
+_THREADS = re.compile(r"(?:Number of threads: |--(?:num-)?threads=|\bwith )(\d{1,6})(?: threads\b)?")
+_COUNTED = re.compile(r"total number of events:\s+(\d{1,12})\b")
 _EVENTS = re.compile(r"events per second:\s+([\d.]+)")
 _MOVED = re.compile(r"(?<![\d.])([\d.]{1,30}) Mi?B transferred \(([\d.]+) Mi?B/sec\)")
 """Version 0.4 prints MiB as MB."""
 _OPERATIONS = re.compile(r"(?:Total operations|Operations performed): (\d{1,18})\b", re.ASCII)
 _BLOCK = re.compile(r"[Bb]lock size:? ([\d.]+[KMG]?i?B)|--memory-block-size=([\d.]+[KMG]?)\b")
 _COMMAND = re.compile(r"\bsysbench\b[^\n]*\bmemory\b")
-_PARTS = re.compile(r"(?=\bsysbench \d)|(?=\bsysbench [^\n]*\bmemory\b)")
+_PARTS = re.compile(r"(?=\bsysbench \d)|(?=\bsysbench [^\n]*\bmemory\b)|(?=^#{1,6} )", re.M)
 _MODE = re.compile(
     r"Doing (sequential write|sequential rewrite|sequential read|random read|random write|"
     r"random r/w|combined)[^\n]*test"
@@ -49,7 +50,7 @@ def parse_transfer(text: str) -> tuple[PrintedNumber | None, PrintedNumber | Non
 
 def recognizes(text: str) -> bool:
     """Whether this looks like sysbench's output."""
-    is_whole = _VERSION.search(text) is not None and "General statistics" in text
+    is_whole = (_VERSION.search(text) or _COUNTED.search(text)) is not None and "General statistics" in text
     return is_whole or (_COMMAND.search(text) is not None and _MOVED.search(text) is not None)
 
 
@@ -101,10 +102,18 @@ def _experiment(text: str) -> ExperimentResult | None:
         return printed.experiment(
             "compute.sysbench-sql", "sysbench SQL transactions", "sysbench_sql", "threads", [made] if made else []
         )
-    if events := _EVENTS.search(text):
-        made = make_point({"operation": "primes", **parameters}, {**found, **figures(iops=number(events[1]))})
+    events, counted = _EVENTS.search(text), _COUNTED.search(text)
+    if events or (counted and time):
+        rate = number(events[1]) if events else _per_second(counted, time)
+        made = make_point({"operation": "primes", **parameters}, {**found, **figures(iops=rate)})
         return printed.experiment("compute.sysbench", "sysbench cpu", "sysbench_cpu", "threads", [made] if made else [])
     return None
+
+
+def _per_second(count: re.Match[str] | None, time: re.Match[str] | None) -> PrintedNumber | None:
+    """The rate of a test whose text ends above it: events over seconds, both as printed."""
+    events, seconds = (printed_number(match[1]) if match else None for match in (count, time))
+    return PrintedNumber(events / seconds, 0.0) if events and seconds else None
 
 
 def _sum(numbers: list[PrintedNumber | None]) -> PrintedNumber | None:

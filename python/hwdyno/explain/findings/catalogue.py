@@ -22,6 +22,7 @@ FAMILIES = (
     "published_figures",
     "published_limits",
     "mlperf_rules",
+    "published_loads",
     "published_statements",
     "published_copies",
     "published_sums",

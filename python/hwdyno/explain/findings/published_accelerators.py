@@ -101,7 +101,7 @@ def failed_au(case: Case) -> Verdict | None:
     point = case.point
     au = as_number(point.details.get("au_dlio"))
     # A folder of MLPerf Storage's results is judged by its edition's rules.
-    if point.details.get("passes") is not False or au is None or "mlperf" in point.details:
+    if point.details.get("passes") is not False or not au or "mlperf" in point.details:
         return None
     return Verdict(
         "info",
