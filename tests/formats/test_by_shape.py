@@ -78,6 +78,23 @@ def test_lines_that_are_not_read_are_counted() -> None:
     assert [note.says for note in run.notes] == ["2 lines, for example 'RAM: 15.4 GiB'"]
 
 
+DD = "{0} bytes (4.3 GB, 4.0 GiB) copied, {1} s, {2} MB/s\n"
+RECORDS = "4096+0 records in\n4096+0 records out\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "rates"),
+    [
+        (DD.format(2000, 2, 617) + DD.format(3000, 5, 647) + RECORDS + DD.format(4000, 6.5, 661), [661]),
+        (RECORDS + DD.format(4000, 6.5, 661) + RECORDS + DD.format(4000, 6.4, 671), [661, 671]),
+        (DD.format(4000, 6.5, 661) + DD.format(4000, 6.4, 671), [661, 671]),
+    ],
+    ids=["progress and a result", "two results with their records", "two results alone"],
+)
+def test_progress_of_dd_is_no_result(lines: str, rates: list[int]) -> None:
+    assert [value / 1e6 for value, _ in figures(lines)] == rates
+
+
 @pytest.mark.parametrize("text", ["hello\n", "", "RAM: 16 GiB\n", "It took 5 s and 3 retries.\n", "8 GT/s, 1866 MHz\n"])
 def test_a_text_without_a_result_is_refused(text: str) -> None:
     with pytest.raises(UserError, match="no known tool's output"):

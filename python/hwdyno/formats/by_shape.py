@@ -35,6 +35,10 @@ _NOT_FIGURES = re.compile(
 )
 """Words of what a device is sold with; a text that states it has not measured it."""
 _WRITES_TO = re.compile(r"\bof=(?!/dev/(?:null|zero)\b)\S")
+_COPY_PROGRESS = re.compile(
+    r"(?<!records out\n)(?:^\d{1,20} bytes\b[^\n]{0,120}\bcopied,[^\n]{0,60}\n)+(?=\d{1,15}\+\d{1,9} records in)", re.M
+)
+"""Lines of dd before its last one, with ``status=progress``."""
 _TOOLS = (
     ("dd", "storage", re.compile(r"^\d+ bytes\b.*\bcopied,", re.M)),
     ("hdparm", "storage", re.compile(r"^\s*Timing (?:O_DIRECT |buffered |cached )*(?:disk )?reads:", re.M)),
@@ -56,7 +60,7 @@ class _Line:
 def read_by_shape(text: str, name: str) -> tuple[Run, str] | None:
     """The Run of a text's labelled figures, and how it was read; none where it has no figure with a unit."""
     found = _LineReader()
-    for line in text.splitlines():
+    for line in _COPY_PROGRESS.sub("", text).splitlines():
         found.take(line[:LONGEST_LINE])
         if len(found.lines) > MAX_LINES:
             raise UserError(f"{name} has more than {printed.MAX_POINTS} results; split the file")

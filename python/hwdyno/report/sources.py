@@ -152,6 +152,8 @@ def read_sources(names: Sequence[str], maps: Mapping[str, str]) -> list[ResultFi
 
     texts = list[tuple[str, str | None]]()
     for name in names:
+        if not name:
+            raise UserError("an empty name is no file; name a file, or - for the standard input")
         if name != STDIN and Path(name).is_dir():
             texts.append((name, None))
             continue
