@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from html.parser import HTMLParser
 from itertools import pairwise
 
-from hwdyno.formats.grid_heads import columns_in_groups, is_number, spread_heads, with_wide_heads
+from hwdyno.formats.grid_heads import are_figures, columns_in_groups, is_number, spread_heads, with_wide_heads
 from hwdyno.model.unit_readings import unit_readings
 from hwdyno.model.words import UserError
 
@@ -113,7 +113,7 @@ def _grid(title: str, rows: Sequence[Sequence[str]]) -> Iterator[Grid]:
             for first, second in zip(heads, body[0], strict=True)
         ]
         body = body[1:]
-    if body and any(heads):
+    if body and any(heads) and not are_figures(heads, body):
         for section, some in _sections(body):
             yield Grid(" ".join(filter(None, (title, section))), tuple(heads), tuple(map(tuple, some)))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from hwdyno.model.quantities import number_in
 from hwdyno.model.unit_readings import unit_readings
 
 _NUMBER = re.compile(r"[~≈<>]?\s*[-+]?\d(?!\d*[x×][\dA-Za-z])")
@@ -14,6 +15,23 @@ _NUMBER = re.compile(r"[~≈<>]?\s*[-+]?\d(?!\d*[x×][\dA-Za-z])")
 def is_number(cell: str) -> bool:
     """Whether a cell begins with a number."""
     return _NUMBER.match(cell) is not None
+
+
+MARKS = {":", "=", "|", "-", "->"}
+"""What parts a label from its figure."""
+
+
+def are_figures(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the first line of three columns or more is a result, as all others are: they have no heads."""
+    if sum(head not in MARKS for head in heads) < 3:
+        return False
+    for at, head in enumerate(heads):
+        first, cells = number_in(head), [number_in(row[at]) for row in rows if row[at]]
+        if first is None or first.unit is None or not cells:
+            continue
+        if all(number and number.unit and number.unit.kind == first.unit.kind for number in cells):
+            return True
+    return False
 
 
 def spread_heads(heads: list[str], second: Sequence[str]) -> list[str]:

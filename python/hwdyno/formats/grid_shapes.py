@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from hwdyno.formats.column import FIGURES, parse_head
 from hwdyno.formats.grid import Grid
+from hwdyno.formats.grid_heads import MARKS
 from hwdyno.formats.table_rows import is_head
 from hwdyno.model.quantities import Quantity, find_quantities, number_in
 from hwdyno.model.unit_readings import unit_readings
@@ -16,8 +17,6 @@ MISSING = {"", "-", "–", "—", "N/A", "n/a", "NA", "nan", "null", "None", "n/
 """Cells of what was not measured."""
 _WORDS = {"bytes/s": "bandwidth", "bits or bytes": "bandwidth", "operations/s": "IOPS", "FLOP/s": "FLOP/s"}
 _BETWEEN = re.compile(r"[\s()\[\],;/|=@:*]*")
-_MARKS = {":", "=", "|", "-", "->"}
-"""What parts a label from its figure."""
 _OCCUPANCY = re.compile(r"(?i)occ(?:upancy)?\b|sm ?blocks?\b|warps?\b")
 _PLAIN_HEAD = ("test", "result")
 
@@ -45,7 +44,7 @@ def _with_thread_blocks(grid: Grid) -> Grid:
 
 def _with_heads(grid: Grid) -> Grid:
     """Two columns whose first line is a result, as all others are: it is no head."""
-    marks = [at for at, head in enumerate(grid.heads) if head in _MARKS and all(row[at] == head for row in grid.rows)]
+    marks = [at for at, head in enumerate(grid.heads) if head in MARKS and all(row[at] == head for row in grid.rows)]
     if marks:
         kept = [at for at in range(len(grid.heads)) if at not in marks]
         rows = tuple(tuple(row[at] for at in kept) for row in grid.rows)
