@@ -2,6 +2,7 @@
 
 use crate::contract::declare::{flag, integer, Group};
 use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
+use crate::contract::parameter::Role;
 use crate::contract::reading::Reading;
 use crate::object::client::Load;
 use crate::object::end::End;
@@ -18,7 +19,7 @@ pub struct ObjectLayout;
 parameters! {
     /// What `object_layout` takes.
     pub struct Parameters {
-        concurrency: usize = integer("requests in flight", "", (1, 4096), 16),
+        concurrency: usize = integer("requests in flight", "", (1, 4096), 16).role(Role::Concurrency),
         create_bucket: bool = flag("make the bucket where there is none", false),
         marked: bool = flag("the prefix is marked as this run's already", false),
         load: LoadParameters = Group,
@@ -48,7 +49,7 @@ impl Kernel for ObjectLayout {
             work,
             checksum: load.checksum,
             concurrency: parameters.concurrency,
-            threads: load.threads,
+            threads: load.client_threads,
             timeout_s: store.timeout,
             keep_alive: true,
             interval_s: 1.0,

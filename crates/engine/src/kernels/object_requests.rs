@@ -70,7 +70,7 @@ impl Kernel for ObjectRequests {
             work,
             checksum: load.checksum,
             concurrency,
-            threads: load.threads,
+            threads: load.client_threads,
             timeout_s: store.timeout,
             keep_alive: load.keep_alive,
             interval_s: parameters.interval_s,
@@ -126,7 +126,7 @@ mod tests {
         for operation in ["get", "range", "put", "head", "list", "delete"] {
             for checksum in ["none", "sha256", "crc32c"] {
                 let given = json!({"operation": operation, "object_size": 100_000, "range_size": 5000, "concurrency": 3,
-                                   "objects": 20, "runtime": 0.05, "checksum": checksum, "threads": 2});
+                                   "objects": 20, "runtime": 0.05, "checksum": checksum, "client_threads": 2});
                 let reading = measured(given);
                 assert!(reading.faults.is_empty(), "{operation} {checksum}: {:?}", reading.faults);
                 let stream = &reading.streams[0];

@@ -10,11 +10,7 @@ use crate::object::signing::Signer;
 use crate::object::stored::Stored;
 use crate::object::tally::{sum, Tally};
 use crate::object::worker::{Shared, Worker};
-use crate::timing::crew::processors;
 use crate::timing::{start, team};
-
-/// Requests in flight for which one thread is enough.
-const PER_THREAD: usize = 8;
 
 /// How a store is driven.
 pub struct Load<'a> {
@@ -30,7 +26,7 @@ pub struct Load<'a> {
     pub checksum: Checksum,
     /// Requests in flight, of which each has a connection.
     pub concurrency: usize,
-    /// Threads; 0 for as many as that takes.
+    /// Threads, of which each has at least one connection.
     pub threads: usize,
     /// Deadline of a request beside its transfer, s.
     pub timeout_s: f64,
@@ -41,14 +37,10 @@ pub struct Load<'a> {
 }
 
 impl Load<'_> {
-    /// How many threads it takes.
+    /// How many threads take part: none is without a connection.
     #[must_use]
     pub fn count_threads(&self) -> usize {
-        let chosen = match self.threads {
-            0 => self.concurrency.div_ceil(PER_THREAD).min(processors(&[]).len().max(1)),
-            threads => threads,
-        };
-        chosen.clamp(1, self.concurrency.max(1))
+        self.threads.clamp(1, self.concurrency.max(1))
     }
 
     /// Drives the store until the work is done.

@@ -80,8 +80,8 @@ parameters! {
         object_size: u64 = OBJECT_SIZE,
         objects: u64 = integer("number of objects that requests choose from", "", (1, 99_999_999), 64),
         checksum: Checksum = choice("what protects a body: nothing, a signed SHA-256, or a CRC32C behind it"),
-        threads: usize = integer("threads; 0 for one for each 8 requests in flight, at most one for each \
-            processor", "", (0, 256), 0),
+        client_threads: usize = integer("threads that send and receive; at most one for each request in flight", "", (1, 256), 1)
+            .workers(),
         keep_alive: bool = flag("keep connections for the next request", true),
     }
 }

@@ -22,7 +22,17 @@ _NO_AXES = {
 """Options of every command, and parameters that the runner or a data set decides."""
 _SWITCHES = {
     *("peers", "dry-run", "json", "overwrite", "no-page", "quiet", "once", "parallel-clients", "keys", "help"),
-    *("after-power-cut", "keep", "generate", "no-client", "no-plain", "no-grid", "no-inference", "help-all"),
+    *(
+        "after-power-cut",
+        "keep",
+        "generate",
+        "create-bucket",
+        "no-client",
+        "no-plain",
+        "no-grid",
+        "no-inference",
+        "help-all",
+    ),
 }
 """Options without a value."""
 _CARRIED = {"profile", "seed", "ceiling", "link", "device"}
