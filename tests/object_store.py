@@ -33,13 +33,13 @@ PROGRAM = _find_versitygw()
 """It is found before a test has another home."""
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-def _wait_for(port: int) -> None:
+def wait_for(port: int) -> None:
     for _ in range(600):
         with socket.socket() as probe:
             probe.settimeout(1)
@@ -52,11 +52,11 @@ def _wait_for(port: int) -> None:
 @contextmanager
 def null_store() -> Iterator[str]:
     """The URL of a store in memory."""
-    port, stop = _free_port(), Stop()
+    port, stop = free_port(), Stop()
     serving = threading.Thread(target=engine.run, args=("object_server", {"port": port}, stop))
     serving.start()
     try:
-        _wait_for(port)
+        wait_for(port)
         yield f"http://127.0.0.1:{port}"
     finally:
         stop.set()
@@ -68,14 +68,14 @@ def versitygw(folder: Path) -> Iterator[str]:
     """The URL of a real store, whose buckets are the folders below ``folder``."""
     if not PROGRAM:
         missing(f"no versitygw (go install github.com/versity/versitygw/cmd/versitygw@{VERSION}, HWDYNO_VERSITYGW)")
-    port = _free_port()
+    port = free_port()
     keys = {"ROOT_ACCESS_KEY_ID": ACCESS_KEY, "ROOT_SECRET_ACCESS_KEY": SECRET_KEY}
     store = subprocess.Popen(
         [PROGRAM, "--port", f"127.0.0.1:{port}", "--keep-alive", "--quiet", "posix", str(folder)],
         env={**os.environ, **keys}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        _wait_for(port)
+        wait_for(port)
         yield f"http://127.0.0.1:{port}"
     finally:
         store.kill()

@@ -8,13 +8,19 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hwdyno.measure import engine
-from object_store import ACCESS_KEY, SECRET_KEY, null_store, versitygw
+from hwdyno.model.words import Run
+from hwdyno.report import redaction
+from made_experiment import made_experiment
+from made_memory import point as make_point
+from object_store import ACCESS_KEY, SECRET_KEY, free_port, null_store, versitygw, wait_for
 
 
 @pytest.fixture(autouse=True)
@@ -163,3 +169,50 @@ def test_what_a_killed_run_left_goes_with_the_next(real_store: tuple[str, Path],
     after = hwdyno(tmp_path, *words, "--runtime", "0.05", "--no-page", "--concurrency", "1")
     assert "removed 6 objects of runs that were killed" in after.stderr, after.stderr
     assert not [path for path in (folder / "bench").rglob("*") if path.is_file()]
+
+
+def test_a_run_without_a_store_leaves_it_out(tmp_path: Path) -> None:
+    environment = {**os.environ, "HWDYNO_HOME": str(tmp_path / "home")}
+    words = [sys.executable, "-m", "hwdyno", "run", "--only", "object", "--no-page"]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
+    assert "no object store was named" in done.stderr, done.stderr
+
+
+def test_a_profile_has_credentials_region_and_endpoint(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    (tmp_path / ".aws").mkdir()
+    keys = f"aws_access_key_id = {ACCESS_KEY}\naws_secret_access_key = {SECRET_KEY}\n"
+    (tmp_path / ".aws" / "credentials").write_text(f"[lab]\n{keys}")
+    (tmp_path / ".aws" / "config").write_text("[profile lab]\nregion = eu-west-1\n")
+    monkeypatch.setenv("AWS_PROFILE", "lab")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", store)
+    run = measured(tmp_path, "--bucket", "bench", "--object-size", "4k", "--concurrency", "1", "--objects", "4")
+    assert run["experiments"][0]["points"][0]["operations"] > 0
+
+
+def test_a_copy_for_others_names_no_endpoint() -> None:
+    fixed = {"endpoint": "http://s3.lab.example:9000,http://s4.lab.example", "bucket": "bench"}
+    result = replace(
+        made_experiment("object.get", "object", "?", "concurrency", "object_requests", (make_point(1e8),)), fixed=fixed
+    )
+    shown = redaction.without_names(
+        Run("r", "", None, (), "quick", "hwdyno object --endpoint http://s3.lab.example:9000", (result,))
+    )
+    assert "lab.example" not in repr(shown) and "server-1" in str(shown.experiments[0].fixed["endpoint"])
+
+
+def test_the_null_server_of_the_command_line_answers(tmp_path: Path) -> None:
+    port = str(free_port())
+    with subprocess.Popen(
+        command("server", "--port", port, "--object-size", "4k"), stderr=subprocess.PIPE, text=True, cwd=tmp_path
+    ) as server:
+        assert server.stderr is not None and f"http://127.0.0.1:{port}" in server.stderr.readline()
+        wait_for(int(port))
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/bucket/any-key", timeout=30) as answer:
+            assert len(answer.read()) == 4096
+        server.send_signal(signal.SIGINT)
+        assert "answered 1 request" in server.stderr.read()
+    assert server.returncode == 130

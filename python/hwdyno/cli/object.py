@@ -13,7 +13,7 @@ from hwdyno.cli.options import add_options, make_request
 from hwdyno.cli.perform import perform
 from hwdyno.cli.statuses import INTERRUPTED, OK
 from hwdyno.measure import scenarios
-from hwdyno.model.units import parse_size
+from hwdyno.model.units import parse_size, plural
 from hwdyno.model.words import UserError
 from hwdyno.system import loopback
 
@@ -72,5 +72,5 @@ def run(args: argparse.Namespace) -> int:
     sys.stderr.write(f"serving a store in memory at http://{bind}:{port}; stop with Ctrl-C\n")
     sys.stderr.flush()
     reading = session.take_reading("object_server", parameters)
-    sys.stderr.write(f"answered {reading['streams'][0]['operations']} requests\n")
+    sys.stderr.write(f"answered {plural(int(reading['streams'][0]['operations']), 'request')}\n")
     return INTERRUPTED if reading.get("interrupted") else OK

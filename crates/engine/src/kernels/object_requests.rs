@@ -82,6 +82,7 @@ impl Kernel for ObjectRequests {
         let mut reading = make_reading(&tally, &work, concurrency);
         reading.detail("client_threads", load.count_threads() as u64);
         if let Some(place) = end.bucket.places.first() {
+            reading.detail("loopback", route::stays_here(place.address.ip()));
             route::describe(place.address.ip(), &mut reading.details);
         }
         Ok(reading)

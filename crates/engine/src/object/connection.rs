@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use socket2::{Domain, Socket, Type};
 
 use crate::network::chunks::{Chunks, Progress};
-use crate::object::exchange::{Event, Expected, Moments, Sending};
+use crate::object::exchange::{Event, Expected, Moments, Sending, LAST_WORDS_NS};
 use crate::object::failure::{text_of, Failure};
 use crate::object::payload::Payload;
 use crate::object::plan::Step;
@@ -130,10 +130,12 @@ impl Connection {
         let socket = Socket::new(Domain::for_address(*address), Type::STREAM, None)?;
         socket.set_nonblocking(true)?;
         socket.set_tcp_nodelay(true)?;
-        match socket.connect(&(*address).into()) {
-            // A signal does not end an attempt to connect (`connect(2)`).
-            Err(error) if !matches!(error.raw_os_error(), Some(libc::EINPROGRESS | libc::EINTR)) => return Err(error),
-            _ => {}
+        loop {
+            match socket.connect(&(*address).into()).map_err(|error| (error.raw_os_error(), error)) {
+                Ok(()) | Err((Some(libc::EINPROGRESS | libc::EALREADY | libc::EISCONN), _)) => break,
+                Err((Some(libc::EINTR), _)) => {}
+                Err((_, error)) => return Err(error),
+            }
         }
         self.stream = Some(socket.into());
         self.phase = Phase::Connecting;
@@ -244,6 +246,7 @@ impl Connection {
                 // The store may have answered before it closed: its response says why.
                 Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
                     self.sent = total;
+                    self.sending.deadline_ns = self.sending.deadline_ns.min(now_ns() + LAST_WORDS_NS);
                     break;
                 }
                 Err(_) => return Event::Failed(Failure::Lost),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::contract::kernel::Error;
 use crate::network::chunks::{Chunks, Progress};
+use crate::object::exchange::LAST_WORDS_NS;
 use crate::object::failure::{text_of, Failure};
 use crate::object::keys::Keys;
 use crate::object::listing::{self, Page};
@@ -139,7 +140,7 @@ impl Control {
         let connected = net::connect(&place.address, &options, self.timeout.min(Duration::from_secs(10)));
         let doing = format!("connect to the store at http://{}", place.host);
         let stream = connected.map_err(|error| Error::machine(doing, &error).also(Failure::Unreachable.advice()))?;
-        let received = send(&stream, &head, until_ns).and_then(|()| receive(&stream, method == "HEAD", until_ns));
+        let received = send(&stream, &head, until_ns).and_then(|until_ns| receive(&stream, method == "HEAD", until_ns));
         received.map_err(|failure| self.refusal(&format!("{method} from the store"), failure, b""))
     }
 }
@@ -152,17 +153,21 @@ fn left(until_ns: u64) -> Result<Duration, Failure> {
     }
 }
 
-fn send(mut stream: &TcpStream, mut bytes: &[u8], until_ns: u64) -> Result<(), Failure> {
+/// Sends a request; gives the time until which its answer may come.
+fn send(mut stream: &TcpStream, mut bytes: &[u8], until_ns: u64) -> Result<u64, Failure> {
     while !bytes.is_empty() {
         stream.set_write_timeout(Some(left(until_ns)?)).map_err(|_| Failure::Lost)?;
         match stream.write(bytes) {
             Ok(count) => bytes = &bytes[count..],
             Err(error) if error.kind() == ErrorKind::Interrupted || error.kind() == ErrorKind::WouldBlock => {}
-            // The store may have answered before it closed.
-            Err(_) => return Ok(()),
+            // The store may have answered before it closed: then the answer is there.
+            Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
+                return Ok(until_ns.min(now_ns() + LAST_WORDS_NS));
+            }
+            Err(_) => return Err(Failure::Lost),
         }
     }
-    Ok(())
+    Ok(until_ns)
 }
 
 fn receive(mut stream: &TcpStream, no_body: bool, until_ns: u64) -> Result<Answer, Failure> {

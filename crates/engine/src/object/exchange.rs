@@ -3,6 +3,9 @@
 use crate::object::failure::Failure;
 use crate::object::plan::Step;
 
+/// How long the answer of a store is awaited that has closed the connection, ns.
+pub const LAST_WORDS_NS: u64 = 1_000_000_000;
+
 /// What a look at a connection brought.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event {

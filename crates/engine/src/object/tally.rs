@@ -68,6 +68,8 @@ pub struct Tally {
     pub operations: u64,
     /// Failures by kind.
     pub failures: [u64; KINDS],
+    /// Requests that were sent again, because they had to succeed.
+    pub repeated: u64,
     /// CPU time of the thread in the timed region.
     pub cpu: CpuTime,
     /// When its last request was complete, ns.
@@ -92,6 +94,7 @@ impl Tally {
             progress: Progress::new(runtime_s, interval_s),
             operations: 0,
             failures: [0; KINDS],
+            repeated: 0,
             cpu: CpuTime::default(),
             last_ns: 0,
             begin_ns: 0,
@@ -125,6 +128,7 @@ impl Tally {
         for (sum, more) in self.failures.iter_mut().zip(other.failures) {
             *sum += more;
         }
+        self.repeated += other.repeated;
         self.cpu += other.cpu;
         self.last_ns = self.last_ns.max(other.last_ns);
         self.begin_ns = self.begin_ns.min(other.begin_ns);
@@ -183,6 +187,9 @@ pub fn make_reading(tally: &Tally, work: &Work, concurrency: usize) -> Reading {
     };
     for (kind, count) in ALL.into_iter().zip(tally.failures).filter(|(_, count)| *count > 0) {
         reading.faults.push(Fault { operation: name.into(), errno: 0, says: kind.says().into(), count });
+    }
+    if tally.repeated > 0 {
+        reading.note("requests_repeated", format!("{} requests failed and were sent again", tally.repeated));
     }
     let requests = tally.operations + tally.failed();
     reading.detail("failed_share", tally.failed() as f64 / requests.max(1) as f64);

@@ -356,6 +356,7 @@ impl<'a> Worker<'a> {
         let rest = (REST_NS << connection.failures.min(8)) / 2;
         self.rests.push((number, now + rest.min(LONGEST_REST_NS)));
         if step.failures + 1 < self.shared.work.attempts {
+            self.tally.repeated += 1;
             self.plan.repeat(step);
             return;
         }

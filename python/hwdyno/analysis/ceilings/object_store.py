@@ -43,7 +43,7 @@ def _make_ceiling(direction: str, point: Measurement, processors: int) -> Ceilin
     if wire is not None:
         return replace(wire, metric=METRIC + direction)
     copy = positive(point.details.get("copy_bytes_s"))
-    if not copy or point.details.get("interface") != "lo":
+    if not copy or not point.details.get("loopback"):
         return None
     bytes_s = copy * processors / COPIES
     formula = (

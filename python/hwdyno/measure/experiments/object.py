@@ -25,7 +25,15 @@ def _count_written_bytes(_: Declaration, point: Parameters, storage_takes: float
             return 0.0
 
 
-_requests = partial(Experiment, kernel=OBJECT_REQUESTS, load="concurrency", writes=_count_written_bytes, setup_s=0.1)
+_requests = partial(
+    Experiment,
+    kernel=OBJECT_REQUESTS,
+    load="concurrency",
+    # Its scenario puts the store's here; without one the engine would measure a null server.
+    fixed={"endpoint": "http://127.0.0.1:9", "bucket": "bucket"},
+    writes=_count_written_bytes,
+    setup_s=0.1,
+)
 
 GET = _requests(
     name="object.get",

@@ -32,16 +32,18 @@ ROOM_BYTES = 1 << 30
 MIN_OBJECTS, MAX_OBJECTS = 4, 64
 MAX_THREADS = 4
 """Threads of the client, unless they are given: each moves several GB/s."""
+EXPERIMENTS = ("object.get", "object.put", "object.small", "object.metadata", "object.rate")
 READS = ("get", "range", "head", "list")
 """Operations on objects that are made before."""
 
 
 def make(request: Request, host: Host) -> Scenario:
     """Reads and writes of the bucket; raises ``UserError`` without an endpoint or a bucket."""
-    from hwdyno.measure.experiments import object as catalogue
-
     options = request.options
     endpoint = str(options["endpoint"] or next((os.environ[name] for name in ENDPOINTS if os.environ.get(name)), ""))
+    if request.is_brief and not (endpoint and options["bucket"]):
+        plan = request.plan([(experiment, {}) for experiment in _choose(request)], host)
+        return Scenario(plan=plan, preparations=(NoStore(where=request.places[0][1]),))
     if not endpoint:
         raise UserError("name the object store: --endpoint URL, such as http://127.0.0.1:9000, or AWS_ENDPOINT_URL_S3")
     if not options["bucket"]:
@@ -55,14 +57,7 @@ def make(request: Request, host: Host) -> Scenario:
     fixed: Parameters = {"endpoint": endpoint, "bucket": str(options["bucket"])}
     threads = max(1, min(MAX_THREADS, host.topology().processors // 2))
     settled: Parameters = {"prefix": prefix, "client_threads": threads}
-    if request.axes or request.load:
-        sweep = replace(
-            catalogue.GET, name="object.sweep", asks="Custom sweep", sweep=catalogue.GET.single_point, quick=None
-        )
-        chosen = [sweep]
-    else:
-        chosen = [catalogue.GET, catalogue.PUT, catalogue.SMALL_GET, catalogue.OTHERS]
-    placed = [(_place(experiment, fixed, settled, request), request.axes) for experiment in chosen]
+    placed = [(_place(experiment, fixed, settled, request), request.axes) for experiment in _choose(request)]
     plan = request.plan(placed, host)
     objects = StoredObjects(
         where=request.places[0][1],
@@ -72,6 +67,19 @@ def make(request: Request, host: Host) -> Scenario:
         creates_bucket=bool(options["create_bucket"]),
     )
     return Scenario(plan=plan, preparations=(objects,), needs=_count_requests(plan), summary=_summarize)
+
+
+def _choose(request: Request) -> list[Experiment]:
+    """The experiments that are wanted by name, the sweep of the given axes, or the default ones."""
+    from hwdyno.measure.experiments import object as catalogue
+
+    if (request.axes or request.load) and not request.is_brief:
+        base = catalogue.GET
+        return [replace(base, name="object.sweep", asks="Custom sweep", sweep=base.single_point, quick=None)]
+    known = (catalogue.GET, catalogue.PUT, catalogue.SMALL_GET, catalogue.OTHERS, catalogue.RATE)
+    wanted = [experiment for experiment in known if experiment.name in request.only or experiment.default]
+    chosen = [experiment for experiment in wanted if request.wants(experiment.name)]
+    return [request.as_part(experiment, 1.0, experiment.quick) for experiment in chosen]
 
 
 def _place(experiment: Experiment, fixed: Parameters, settled: Parameters, request: Request) -> Experiment:
@@ -124,6 +132,19 @@ def _count_requests(plan: Plan) -> tuple[str, ...]:
     """A line of a dry run on the requests besides those that are timed."""
     made = sum(int(layout["objects"]) for layout in _list_layouts(plan))
     return (f"{made} PUT and as many DELETE requests besides the timed ones",)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NoStore(Preparation):
+    """No store was named, so that ``hwdyno run`` leaves these experiments out."""
+
+    experiments: frozenset[str] = frozenset(EXPERIMENTS)
+
+    @contextlib.contextmanager
+    def make_available(self, host: Host, says: Says) -> Iterator[bool]:
+        """Nothing; a line says what is missing."""
+        says("no object store was named, so none is measured; hwdyno object --endpoint URL --bucket NAME does")
+        yield False
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -205,4 +226,5 @@ KIND = Kind(
     ),
     kernel=OBJECT_REQUESTS,
     hidden={"endpoint", "bucket", "prefix", "seed"},
+    experiments=EXPERIMENTS,
 )
