@@ -3,7 +3,6 @@
 //! It keeps the lengths of objects, and the content of small ones. It checks no signature.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
@@ -17,7 +16,6 @@ use crate::contract::kernel::Stop;
 use crate::object::null_answers::{Answered, Question, Store};
 use crate::object::payload::Payload;
 use crate::object::response::MAX_HEAD;
-use crate::sys::net;
 
 /// Bytes that are read at once.
 const BUFFER: usize = 256 << 10;
@@ -26,10 +24,6 @@ const MAX_CONNECTIONS: usize = 4096;
 const MAX_EVENTS: usize = 128;
 /// Bytes of the content of an object that are kept.
 const MAX_KEPT: usize = 4096;
-/// Bytes of an object from which on it is sent without a copy.
-const LARGE: u64 = 256 << 10;
-/// Bytes of the file that such objects are sent from, again and again.
-const CONTENT: u64 = 1 << 20;
 const LISTENER: u64 = u64::MAX;
 const LOOK_NS: i64 = 50_000_000;
 
@@ -50,14 +44,12 @@ impl NullServer {
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&poll, &listener, epoll::EventData::new_u64(LISTENER), epoll::EventFlags::IN)?;
         let (stop, requests) = (Stop::new(), Arc::new(AtomicU64::new(0)));
-        let payload = Payload::new(1);
-        let content = Content { file: net::memory_file(payload.piece(0, 0, CONTENT))?, payload };
         let mut serving = Serving {
             listener,
             poll,
             clients: Vec::new(),
             store: Store { objects: BTreeMap::new(), every_key },
-            content,
+            payload: Payload::new(1),
             buffer: vec![0; BUFFER],
             requests: requests.clone(),
         };
@@ -88,12 +80,6 @@ impl Drop for NullServer {
     }
 }
 
-/// The bytes of all objects.
-struct Content {
-    payload: Payload,
-    file: File,
-}
-
 /// One client's connection.
 struct Client {
     stream: TcpStream,
@@ -114,24 +100,13 @@ impl Client {
     }
 
     /// Whether it still lives.
-    fn write_on(&mut self, content: &Content) -> bool {
+    fn write_on(&mut self, payload: &Payload) -> bool {
         while self.is_answering() {
             let head = self.outbox.len() as u64;
             let at = self.sent.saturating_sub(head);
-            if at > 0 && self.body >= LARGE {
-                // Page by page without a copy: what a client costs is measured, and the server is not to be the limit.
-                match net::send_file(&self.stream, &content.file, (self.body - at).min(CONTENT) as usize) {
-                    Ok(0) => return false,
-                    Ok(count) => self.sent += count as u64,
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
-                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                    Err(_) => return false,
-                }
-                continue;
-            }
             let parts = [
                 IoSlice::new(&self.outbox[self.sent.min(head) as usize..]),
-                IoSlice::new(content.payload.piece(0, at, self.body - at)),
+                IoSlice::new(payload.piece(0, at, self.body - at)),
             ];
             match self.stream.write_vectored(&parts) {
                 Ok(0) => return false,
@@ -150,7 +125,7 @@ struct Serving {
     poll: OwnedFd,
     clients: Vec<Option<Client>>,
     store: Store,
-    content: Content,
+    payload: Payload,
     buffer: Vec<u8>,
     requests: Arc<AtomicU64>,
 }
@@ -211,7 +186,7 @@ impl Serving {
     /// Whether the client stays.
     fn go_on(&mut self, client: &mut Client) -> bool {
         if client.is_answering() {
-            return client.write_on(&self.content);
+            return client.write_on(&self.payload);
         }
         let length = match client.stream.read(&mut self.buffer) {
             Ok(0) => return false,
@@ -256,6 +231,6 @@ impl Serving {
         let Answered { body, closes } = self.store.answer(question, kept, &mut client.outbox);
         (client.sent, client.body, client.closes, client.awaited) = (0, body, closes, None);
         self.requests.fetch_add(1, Ordering::Relaxed);
-        client.write_on(&self.content)
+        client.write_on(&self.payload)
     }
 }
