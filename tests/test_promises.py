@@ -89,7 +89,7 @@ MAY_CONNECT = {
 
 SOCKETS = re.compile(r"\b(?:TcpStream|TcpListener|UdpSocket|socket2|AF_INET6?|ToSocketAddrs)\b")
 NETWORK_OF_THE_ENGINE = (
-    *("crate::network", "crate::fuzzing"),
+    *("crate::network", "crate::object", "crate::fuzzing"),
     *("crate::sys::net", "crate::sys::datagrams", "crate::sys::icmp", "crate::sys::pipe"),
 )
 CLIENTS = {"reqwest", "hyper", "ureq", "curl", "isahc", "rustls", "openssl", "native-tls", "tokio", "sentry"}

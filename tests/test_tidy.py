@@ -222,6 +222,7 @@ SAME_FILE = {
     "inference_serving": "a served language model: its questions and the workload",
     "kv_cache": "a KV cache on storage: its scenario and its rules",
     "machine": "the words of a machine, and its rows for a reader",
+    "object_store": "an object store: its scenario and its ceilings",
     "open_loop": "requests at a stated rate: their fit and their rules",
     "published": "a published table: its reader and its laws",
     "roofline": "the two roofs of a device: their fit and their chart",

@@ -258,7 +258,11 @@ def test_command_line_measures_named_agents(engine: str, tmp_path: Path) -> None
     assert done.returncode == 2 and b"HWDYNO_AGENTS: the agent /nowhere/engine cannot be started" in done.stderr
 
 
-PASSIVE = {"network_server": "it waits for clients, and takes no time of its own"}
+PASSIVE = {
+    "network_server": "it waits for clients, and takes no time of its own",
+    "object_server": "likewise",
+    "object_removal": "it removes what a run made, and is not timed beside others",
+}
 """Kernels that have no start, each with the reason."""
 MAY_BE_REFUSED = {"network_ping": "a right is missing", "memory_core_to_core": "a second processor is missing"}
 """Kernels that a machine may not have, beside a GPU's, for which OpenCL may be missing."""
@@ -295,6 +299,7 @@ def shortest(folder: Path, kernels: Iterable[str]) -> list[tuple[str, dict[str, 
         ),
         ("inference_vector_index", {**VECTORS, "path": str(folder / "index")}),
         ("inference_vector_search", {**VECTORS, "path": str(folder / "index"), "runtime": 0.05, "direct": False}),
+        ("object_layout", {"object_size": 1000, "objects": 3}),
         ("network_latency", {"runtime": 0.05}),
         ("network_latency", {"runtime": 0.05, "load_streams": 1}),
         ("memory_bandwidth", {"runtime": 0.05, "working_set": 1 << 20, "isa": "scalar"}),

@@ -5,6 +5,7 @@ mod memory_file;
 #[cfg(test)]
 mod mutation;
 mod network;
+mod object;
 mod requests;
 mod storage;
 mod survey;

@@ -24,6 +24,10 @@ mod network_latency;
 mod network_ping;
 mod network_server;
 mod network_throughput;
+mod object_layout;
+mod object_removal;
+mod object_requests;
+mod object_server;
 mod storage_blocks;
 mod storage_check;
 mod storage_group;
@@ -59,6 +63,10 @@ pub static TABLE: &[&dyn Entry] = &[
     &network_ping::NetworkPing,
     &network_server::NetworkServer,
     &network_throughput::NetworkThroughput,
+    &object_layout::ObjectLayout,
+    &object_removal::ObjectRemoval,
+    &object_requests::ObjectRequests,
+    &object_server::ObjectServer,
     &storage_blocks::StorageBlocks,
     &storage_check::StorageCheck,
     &storage_group::StorageGroup,

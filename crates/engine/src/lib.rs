@@ -14,6 +14,7 @@ mod here;
 mod kernels;
 mod loops;
 mod network;
+mod object;
 mod safe_files;
 mod storage;
 mod survey;

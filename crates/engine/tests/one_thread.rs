@@ -72,7 +72,7 @@ const NEED_TWO: &[&str] = &["memory_core_to_core"];
 
 /// The names of kernels that cannot do without threads begin with these: both ends of a connection are there at once,
 /// and an `OpenCL` driver makes some. `tests/network.rs` and the tests beside the kernels run them.
-const NEED_THREADS: &[&str] = &["gpu_", "network_"];
+const NEED_THREADS: &[&str] = &["gpu_", "network_", "object_"];
 
 /// Every memory operation and mix by each instruction set that is here, and all arithmetic that is.
 fn loops() -> Vec<(&'static str, Value)> {

@@ -35,6 +35,7 @@ COMMANDS = (
     Command("compute", "measure CPU arithmetic, and LINPACK"),
     Command("gpu", "measure a GPU: arithmetic, memory, copies, launches"),
     Command("network", "measure the network, or serve a measurement"),
+    Command("object", "measure an object store (S3)"),
     Command("training", "measure storage for AI training"),
     Command("inference", "measure a model's start from storage, its decoding, KV cache and vector search"),
     Command("together", "measure what resources cost each other when they run together"),

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{network, requests, storage, survey, training, vectors};
+use super::{network, object, requests, storage, survey, training, vectors};
 
 /// One reader.
 pub struct Target {
@@ -83,6 +83,10 @@ targets! {
     network::iperf3_datagrams,
     network::iperf3_server.words(network::PARAMETERS).mutants(60),
     network::iperf3_client.words(network::RESULTS).mutants(60),
+    object::object_response,
+    object::object_listing,
+    object::object_request,
+    object::aws_profile,
     storage::journal.mutants(300),
     storage::verified_block,
     storage::iolog.words(&["add", "open", "read", "write", "wait", "sync", "datasync", "trim", "fio version 3 iolog"]),

@@ -54,20 +54,35 @@ pub struct Chunks {
     /// Bytes before the next one.
     at: u64,
     line: u32,
-    spans: Vec<(u64, u64)>,
+    /// Bytes of data so far.
+    data_bytes: u64,
+    /// None where the data are only counted: then nothing is allocated.
+    spans: Option<Vec<(u64, u64)>>,
 }
 
 impl Chunks {
     /// Those of a body that begins at byte `at` of its answer.
     #[must_use]
     pub fn new(at: u64) -> Self {
-        Self { place: Place::Size { size: 0, digits: 0 }, at, line: 0, spans: Vec::new() }
+        Self { spans: Some(Vec::new()), at, ..Self::counted() }
+    }
+
+    /// Those of a body whose data are only counted.
+    #[must_use]
+    pub fn counted() -> Self {
+        Self { place: Place::Size { size: 0, digits: 0 }, at: 0, line: 0, data_bytes: 0, spans: None }
+    }
+
+    /// How many bytes of data came so far.
+    #[must_use]
+    pub fn data_bytes(&self) -> u64 {
+        self.data_bytes
     }
 
     /// Ranges of the data, in bytes of the answer: first, and one behind the last.
     #[must_use]
     pub fn spans(&self) -> &[(u64, u64)] {
-        &self.spans
+        self.spans.as_deref().unwrap_or_default()
     }
 
     /// Takes the next bytes. What follows an end is not looked at.
@@ -93,9 +108,12 @@ impl Chunks {
     /// Passes as much of a chunk's data as there is.
     fn data(&mut self, left: u64, there: u64) -> u64 {
         let taken = left.min(there);
-        match self.spans.last_mut() {
-            Some(last) if last.1 == self.at => last.1 += taken,
-            _ => self.spans.push((self.at, self.at + taken)),
+        self.data_bytes += taken;
+        if let Some(spans) = &mut self.spans {
+            match spans.last_mut() {
+                Some(last) if last.1 == self.at => last.1 += taken,
+                _ => spans.push((self.at, self.at + taken)),
+            }
         }
         self.place = match left - taken {
             0 => Place::Behind { in_end: false },

@@ -102,6 +102,10 @@ pub const WITHOUT_WEIGHT: &[(&str, &str, RangeInclusive<u64>, &str)] = &[
     ("storage_blocks with a journal", "open", 3..=3, "its folder is opened again, to make the journal in it"),
     ("storage_check", "pread64", 1..=1, "likewise"),
     ("network_", "connect", 1..=9, "it is tried again, as for a server that just begins to listen"),
+    ("object_", "connect", 1..=9, "the address family of loopback and the interface that leads there are looked up"),
+    ("object_", "bind", 1..=9, "likewise"),
+    ("object_layout", "recvfrom", 1..=99, "the null server looks for a next request on a connection that has none"),
+    ("object_removal", "recvfrom", 1..=99, "likewise"),
     ("network_server", "recvfrom", 1..=4, "a connection that breaks before it names its test belongs to none"),
     ("inference_", "unlink", 1..=99, "a file is removed at the second try"),
     ("training_", "unlink", 1..=99, "likewise"),
@@ -200,5 +204,13 @@ const NAMED: &[Case] = &[
     case("network_latency connect", |_| json!({"runtime": 0.02, "exchange": "connect"})),
     case("network_latency udp", |_| json!({"runtime": 0.02, "protocol": "udp"})),
     case("network_ping", |_| json!({"runtime": 0.02, "rate": 500.0})),
+    case("object_requests get", |_| json!({"object_size": 100_000, "concurrency": 2, "runtime": 0.02})),
+    case("object_requests put", |_| {
+        json!({"operation": "put", "object_size": 100_000, "runtime": 0.02,
+                                           "concurrency": 2, "checksum": "crc32c"})
+    }),
+    case("object_layout", |_| json!({"object_size": 5000, "objects": 3, "concurrency": 2})),
+    case("object_removal", |_| json!({})),
+    case("object_server", |_| json!({"runtime": 0.05, "port": 9123})),
     case("network_server", |at| json!({"runtime": 3.0, "once": true, "log": at.join("log")})),
 ];

@@ -76,6 +76,8 @@ pub fn judge(run: &Case, plan: &Plan, left: &Left, undisturbed: &Value) -> Outco
     if !left.files.is_empty() && !names_what_stays(plan, left) {
         return Outcome::Wrong(format!("leaves {}", left.files.iter().cloned().collect::<Vec<_>>().join(", ")));
     }
+    // What failed may be the other end, in this process: then this one counts what came of it.
+    let has_far_end = run.name.starts_with("network_") || run.name.starts_with("object_");
     let retried = plan.effect == Effect::Short || plan.effect == Effect::Errno(libc::EINTR);
     let again = retried || plan.effect == Effect::Errno(libc::EAGAIN);
     match libc::WEXITSTATUS(status) {
@@ -86,9 +88,7 @@ pub fn judge(run: &Case, plan: &Plan, left: &Left, undisturbed: &Value) -> Outco
                     let says = (&reading["faults"], &reading["details"]["last_failure"], codes(&reading));
                     Outcome::Wrong(format!("counts a call that is to be repeated: {says:?}"))
                 }
-                true if !run.name.starts_with("network_") && is_misnamed(&counted(&reading), plan) => {
-                    wrong("counts another error")
-                }
+                true if !has_far_end && is_misnamed(&counted(&reading), plan) => wrong("counts another error"),
                 true => Outcome::Counted,
                 false if target == Target::Socket && is_whole(&reading) => Outcome::Survived,
                 false if again || !calls::matters(call, target) || weighs_nothing(run, plan) => Outcome::Survived,
@@ -104,7 +104,7 @@ pub fn judge(run: &Case, plan: &Plan, left: &Left, undisturbed: &Value) -> Outco
                 wrong("more than one line")
             } else if retried {
                 Outcome::Wrong(format!("gives up a call that is to be repeated: {line}"))
-            } else if calls::matters(call, target) && !names_it && !run.name.starts_with("network_") {
+            } else if calls::matters(call, target) && !names_it && !has_far_end {
                 Outcome::Wrong(format!("does not name the cause: {line}"))
             } else {
                 Outcome::Refused

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from hwdyno.analysis.ceilings import compute, gpu, inference, memory, named, network
+from hwdyno.analysis.ceilings import compute, gpu, inference, memory, named, network, object_store
 from hwdyno.model.axes import FIELD_AXES, list_traits, read_share
 from hwdyno.model.units import as_number, format_value
 from hwdyno.model.words import Axis, Ceiling, CeilingClass, Measurement, Scalar, Value
@@ -18,6 +18,7 @@ KEYED: dict[str, Callable[[str, Mapping[str, Scalar]], bool]] = {
     "flop_s/": compute.applies,
     "wire/": network.applies_wire,
     "copies/": network.applies_copies,
+    object_store.METRIC: object_store.applies,
     gpu.PEAK: gpu.applies,
     gpu.MEMORY: gpu.applies,
     gpu.LOADED: gpu.applies_to_load,

@@ -27,7 +27,9 @@ def of_path(run: Run, result: ExperimentResult) -> tuple[Ceiling, ...]:
     found: dict[str, Ceiling] = {}
     for point in result.points:
         parameters = {**result.fixed, **point.parameters}
-        made = _copies(parameters, point, processors) if point.details.get("loopback") else _wire(parameters, point)
+        made = (
+            _copies(parameters, point, processors) if point.details.get("loopback") else wire_ceiling(parameters, point)
+        )
         if made is not None:
             found.setdefault(made.metric, made)
     if nodes > 1:
@@ -73,7 +75,7 @@ def _copies_key(parameters: Mapping[str, Any]) -> str:
     return "/".join([_wire_key(parameters), f"{positive(parameters.get('streams')) or 1:.0f}", *values])
 
 
-def _wire(parameters: Parameters, point: Measurement) -> Ceiling | None:
+def wire_ceiling(parameters: Parameters, point: Measurement) -> Ceiling | None:
     """The interface's rate x payload per bytes of each frame on the wire."""
     details = point.details
     bits_s = positive(details.get("interface_bits_s"))

@@ -10,7 +10,7 @@ from pathlib import PurePath
 
 from hwdyno.analysis.resources import find
 from hwdyno.model.axes import shares_joined
-from hwdyno.model.kernels import TRAINING_LOADER
+from hwdyno.model.kernels import OBJECT_REQUESTS, TRAINING_LOADER
 from hwdyno.model.machine import node_name
 from hwdyno.model.units import LARGEST_SIZE, parse_size
 from hwdyno.model.words import Axis, Declaration, ExperimentResult, Parameters, Run, Scalar, UserError
@@ -22,7 +22,17 @@ _NO_AXES = {
 """Options of every command, and parameters that the runner or a data set decides."""
 _SWITCHES = {
     *("peers", "dry-run", "json", "overwrite", "no-page", "quiet", "once", "parallel-clients", "keys", "help"),
-    *("after-power-cut", "keep", "generate", "no-client", "no-plain", "no-grid", "no-inference", "help-all"),
+    *(
+        "after-power-cut",
+        "keep",
+        "generate",
+        "create-bucket",
+        "no-client",
+        "no-plain",
+        "no-grid",
+        "no-inference",
+        "help-all",
+    ),
 }
 """Options without a value."""
 _CARRIED = {"profile", "seed", "ceiling", "link", "device"}
@@ -186,6 +196,8 @@ def make_command(run: Run, result: ExperimentResult, parameters: Mapping[str, Sc
         of_data = {name: str(result.fixed.get(name) or "") for name in ("workload", "accelerator")}
         of_data["samples"] = _samples(run, result)
         options |= {name: value for name, value in of_data.items() if value and name not in options}
+    if result.kernel == OBJECT_REQUESTS:
+        options |= {name: str(result.fixed[name]) for name in ("endpoint", "bucket") if result.fixed.get(name)}
     measured = result.resource if not run.imported_from or result.resource in _OF_IMPORTED else "run"
     words = ("hwdyno", *(kernel.command or measured or "run").split())
     if find(result.resource).by_scenario and words[:2] == of_run.words[:2]:

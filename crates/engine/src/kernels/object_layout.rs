@@ -1,0 +1,73 @@
+//! Makes the objects that requests read: below a prefix that is marked as this run's, after killed runs' are removed.
+
+use crate::contract::declare::{flag, integer, Group};
+use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
+use crate::contract::parameter::Role;
+use crate::contract::reading::Reading;
+use crate::object::client::Load;
+use crate::object::end::End;
+use crate::object::layout;
+use crate::object::marks;
+use crate::object::options::{LoadParameters, Operation, StoreParameters};
+use crate::object::stored::Stored;
+use crate::object::tally::make_reading;
+use crate::parameters;
+
+/// The kernel `object_layout`.
+pub struct ObjectLayout;
+
+parameters! {
+    /// What `object_layout` takes.
+    pub struct Parameters {
+        concurrency: usize = integer("requests in flight", "", (1, 4096), 16).role(Role::Concurrency),
+        create_bucket: bool = flag("make the bucket where there is none", false),
+        marked: bool = flag("the prefix is marked as this run's already", false),
+        load: LoadParameters = Group,
+        store: StoreParameters = Group,
+    }
+}
+
+impl Kernel for ObjectLayout {
+    type Parameters = Parameters;
+    const DECLARATION: Declaration = Declaration {
+        stateful: true,
+        grows: true,
+        ..Declaration::new("object_layout", "writing the objects that later requests read", "object")
+    };
+
+    fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
+        let Parameters { ref load, ref store, .. } = *parameters;
+        let end = End::of(store, None)?;
+        let mut control = end.control();
+        let made_bucket = parameters.create_bucket && control.make_bucket()?;
+        let stored = Stored::numbered(&store.keys_of(Operation::Get, load.object_size))?;
+        let work = layout::each_once(Operation::Put, load.objects, load.object_size, store.seed);
+        let load = Load {
+            bucket: &end.bucket,
+            credentials: &end.credentials,
+            stored: &stored,
+            work,
+            checksum: load.checksum,
+            concurrency: parameters.concurrency,
+            threads: load.client_threads,
+            timeout_s: store.timeout,
+            keep_alive: true,
+            interval_s: 1.0,
+        };
+        let mut left = layout::Left::default();
+        if parameters.marked {
+            marks::check(&mut control, &store.prefix)?;
+        } else {
+            let folder = store.prefix.trim_end_matches('/');
+            let base = &store.prefix[..folder.rfind('/').map_or(0, |at| at + 1)];
+            left = layout::remove_left(&mut control, &load, base, stop)?;
+            marks::make(&mut control, &store.prefix)?;
+        }
+        let tally = layout::make(&load, stop)?;
+        let mut reading = make_reading(&tally, &work, parameters.concurrency);
+        reading.detail("made_bucket", made_bucket);
+        reading.detail("left_objects_removed", left.removed);
+        reading.detail("other_runs_found", left.others);
+        Ok(reading)
+    }
+}

@@ -1,0 +1,171 @@
+//! Requests to an object store: get, range, put, head, list or delete, in a closed loop or at a rate.
+
+use crate::contract::declare::{choice, integer, number, Group, INTERVAL_S, RUNTIME};
+use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
+use crate::contract::parameter::Role;
+use crate::contract::reading::Reading;
+use crate::network::route;
+use crate::object::client::Load;
+use crate::object::control::Control;
+use crate::object::end::End;
+use crate::object::layout;
+use crate::object::marks;
+use crate::object::options::{Checksum, LoadParameters, Operation, StoreParameters};
+use crate::object::plan::Work;
+use crate::object::stored::Stored;
+use crate::object::tally::make_reading;
+use crate::parameters;
+
+/// The kernel `object_requests`.
+pub struct ObjectRequests;
+
+parameters! {
+    /// What `object_requests` takes.
+    pub struct Parameters {
+        operation: Operation = choice("what each request does"),
+        concurrency: usize = integer("requests in flight, each on its connection", "", (1, 4096), 20).role(Role::Concurrency),
+        rate: f64 = number("requests per second, whether those before are complete or not (open loop); 0 for a closed \
+            loop", "/s", (0.0, 1e7), 0.0).role(Role::Rate),
+        range_size: u64 = integer("size of a range", "B", (1, 1 << 40), 8 << 20).role(Role::Size),
+        load: LoadParameters = Group,
+        store: StoreParameters = Group,
+        runtime: f64 = RUNTIME,
+        interval_s: f64 = INTERVAL_S,
+    }
+}
+
+impl Kernel for ObjectRequests {
+    type Parameters = Parameters;
+    const DECLARATION: Declaration = Declaration {
+        stateful: true,
+        ..Declaration::new("object_requests", "requests to an object store (S3): throughput and latency", "request")
+    };
+
+    fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
+        let Parameters { operation, concurrency, rate, range_size, ref load, ref store, .. } = *parameters;
+        if operation == Operation::Range && range_size > load.object_size {
+            return Err(Error::usage(format!(
+                "range_size = {range_size}: an object of {} bytes has no such range; use a smaller one",
+                load.object_size
+            )));
+        }
+        let end = End::of(store, Some(load.object_size))?;
+        let stored = Stored::numbered(&store.keys_of(operation, load.object_size))?;
+        let once = operation == Operation::Delete;
+        let work = Work {
+            operation,
+            objects: load.objects,
+            object_size: load.object_size,
+            range_size,
+            once,
+            attempts: 1,
+            rate,
+            runtime_s: parameters.runtime,
+            seed: store.seed,
+        };
+        let load = Load {
+            bucket: &end.bucket,
+            credentials: &end.credentials,
+            stored: &stored,
+            work,
+            checksum: load.checksum,
+            concurrency,
+            threads: load.client_threads,
+            timeout_s: store.timeout,
+            keep_alive: load.keep_alive,
+            interval_s: parameters.interval_s,
+        };
+        if !end.is_null() {
+            check(&mut end.control(), &load, store, stop)?;
+        }
+        let tally = load.run(stop)?;
+        let mut reading = make_reading(&tally, &work, concurrency);
+        reading.detail("client_threads", load.count_threads() as u64);
+        if let Some(place) = end.bucket.places.first() {
+            reading.detail("loopback", route::stays_here(place.address.ip()));
+            route::describe(place.address.ip(), &mut reading.details);
+        }
+        Ok(reading)
+    }
+}
+
+/// Looks before time begins whether the store has what is read, and whether keys may be written; makes what is deleted.
+fn check(control: &mut Control, load: &Load<'_>, store: &StoreParameters, stop: &Stop) -> Result<(), Error> {
+    let size = load.work.object_size;
+    match load.work.operation {
+        Operation::Put => marks::check(control, &store.prefix),
+        Operation::Delete => {
+            marks::check(control, &store.prefix)?;
+            let work = layout::each_once(Operation::Put, load.work.objects, size, load.work.seed);
+            layout::make(&Load { work, checksum: Checksum::Nothing, ..*load }, stop).map(drop)
+        }
+        Operation::List => control.list(&load.stored.prefix, "", "").map(drop),
+        Operation::Get | Operation::Range | Operation::Head => {
+            let key = format!("{}{:08}", load.stored.prefix, 0);
+            match control.length(&key)? {
+                Some(bytes) if bytes == size => Ok(()),
+                Some(bytes) => Err(Error::usage(format!("the object {key} has {bytes} bytes, not {size}"))),
+                None => Err(Error::usage(format!("there is no object {key} in the bucket {}", store.bucket))),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{json, Value};
+
+    use super::*;
+    use crate::contract::kernel::Entry;
+
+    fn measured(given: Value) -> Reading {
+        ObjectRequests.measure(&given, &Stop::new()).unwrap()
+    }
+
+    #[test]
+    fn each_operation_is_complete_against_the_null_server() {
+        for operation in ["get", "range", "put", "head", "list", "delete"] {
+            for checksum in ["none", "sha256", "crc32c"] {
+                let given = json!({"operation": operation, "object_size": 100_000, "range_size": 5000, "concurrency": 3,
+                                   "objects": 20, "runtime": 0.05, "checksum": checksum, "client_threads": 2});
+                let reading = measured(given);
+                assert!(reading.faults.is_empty(), "{operation} {checksum}: {:?}", reading.faults);
+                let stream = &reading.streams[0];
+                assert!(stream.operations >= 3, "{operation} {checksum}: {stream:?}");
+                let bytes = match operation {
+                    "get" | "put" => 100_000,
+                    "range" => 5000,
+                    _ => 0,
+                };
+                assert_eq!(stream.bytes, stream.operations * bytes, "{operation}");
+                for kind in ["total", "first_byte"] {
+                    assert_eq!(stream.latency_ns[kind]["count"], stream.operations, "{operation}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn connections_can_be_made_anew_for_each_request() {
+        let reading = measured(json!({"object_size": 1000, "concurrency": 2, "runtime": 0.05, "keep_alive": false}));
+        assert!(reading.faults.is_empty(), "{:?}", reading.faults);
+        let made = reading.details["connections_made"].as_u64().unwrap();
+        assert!(made + 2 >= reading.streams[0].operations, "{made} connections");
+    }
+
+    #[test]
+    fn a_rate_is_kept() {
+        let given = json!({"object_size": 1000, "concurrency": 16, "runtime": 0.5, "rate": 200.0});
+        let reading = measured(given);
+        let operations = reading.streams[0].operations;
+        assert!((95..=100).contains(&operations), "{operations} requests in 0.5 s");
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_in_one_line() {
+        let refused = |given: Value| ObjectRequests.measure(&given, &Stop::new()).unwrap_err().to_string();
+        assert!(refused(json!({"operation": "range", "object_size": 10})).contains("has no such range"));
+        assert!(refused(json!({"bucket": "Wrong_Name"})).contains("a bucket's name has"));
+        assert!(refused(json!({"endpoint": "https://x"})).contains("TLS is not supported"));
+    }
+}

@@ -1,0 +1,409 @@
+//! One connection to a store: a request is sent, its response received into a buffer that all share, and both timed.
+
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use socket2::{Domain, Socket, Type};
+
+use crate::network::chunks::{Chunks, Progress};
+use crate::object::exchange::{Event, Expected, Moments, Sending, LAST_WORDS_NS};
+use crate::object::failure::{text_of, Failure};
+use crate::object::payload::Payload;
+use crate::object::plan::Step;
+use crate::object::response::{parse, Head, Length, Parsed, MAX_HEAD};
+use crate::sys::net;
+use crate::timing::clock::now_ns;
+
+/// Reads of one connection in a row, so that none keeps the others waiting.
+const READS_IN_A_ROW: usize = 4;
+/// Bytes of an error's body that are kept for its code.
+const KEPT: usize = 4096;
+/// Bytes of an error's body after which the connection is given up.
+const MAX_ERROR_BODY: u64 = 1 << 20;
+/// A long body wakes its reader when this much of it is there: each wake costs about what a copy of 50 kB does.
+const WAKE_BYTES: u64 = 256 << 10;
+/// Interim responses (1xx) before a final one.
+const MAX_INTERIM: u32 = 8;
+
+/// What a connection does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Closed,
+    Connecting,
+    Idle,
+    Busy,
+}
+
+/// One connection.
+pub struct Connection {
+    stream: Option<TcpStream>,
+    phase: Phase,
+    /// The head of the request, and what follows the body.
+    pub head: Vec<u8>,
+    /// What follows the body.
+    pub tail: Vec<u8>,
+    sent: u64,
+    sending: Sending,
+    /// Part of a head, or the beginning of an error's body.
+    inbox: Vec<u8>,
+    answer: Option<Head>,
+    chunks: Chunks,
+    received: u64,
+    sum: u32,
+    interim: u32,
+    /// How much of the body wakes its reader.
+    wake_bytes: u64,
+    moments: Moments,
+    /// When it began to connect, ns.
+    pub began_ns: u64,
+    /// Failures in a row.
+    pub failures: u32,
+    /// Whether it waits until it may write.
+    pub waits_to_write: bool,
+}
+
+impl Connection {
+    /// One that is closed, with room for heads of this many bytes.
+    #[must_use]
+    pub fn new(room: usize) -> Self {
+        let expected = Expected { bytes: None, no_body: false, sums: false };
+        let step = Step { object: 0, range: None, due_ns: 0, failures: 0 };
+        Self {
+            stream: None,
+            phase: Phase::Closed,
+            head: Vec::with_capacity(room),
+            tail: Vec::with_capacity(64),
+            sent: 0,
+            sending: Sending { step, body_bytes: 0, expected, deadline_ns: u64::MAX },
+            inbox: Vec::with_capacity(MAX_HEAD),
+            answer: None,
+            chunks: Chunks::counted(),
+            received: 0,
+            sum: 0,
+            interim: 0,
+            wake_bytes: 1,
+            moments: Moments::default(),
+            began_ns: 0,
+            failures: 0,
+            waits_to_write: false,
+        }
+    }
+
+    /// Its socket, if it has one.
+    #[must_use]
+    pub fn stream(&self) -> Option<&TcpStream> {
+        self.stream.as_ref()
+    }
+
+    /// Whether it has neither a request nor a connection under way.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.phase == Phase::Idle
+    }
+
+    /// Whether its connection is being made.
+    #[must_use]
+    pub fn is_connecting(&self) -> bool {
+        self.phase == Phase::Connecting
+    }
+
+    /// Whether a request is under way.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.phase == Phase::Busy || (self.phase == Phase::Connecting && !self.head.is_empty())
+    }
+
+    /// The request under way or just over.
+    #[must_use]
+    pub fn sending(&self) -> &Sending {
+        &self.sending
+    }
+
+    /// The moments of the request that is over.
+    #[must_use]
+    pub fn moments(&self) -> Moments {
+        self.moments
+    }
+
+    /// Begins to connect.
+    pub fn connect(&mut self, address: &SocketAddr) -> io::Result<()> {
+        let socket = Socket::new(Domain::for_address(*address), Type::STREAM, None)?;
+        socket.set_nonblocking(true)?;
+        socket.set_tcp_nodelay(true)?;
+        loop {
+            match socket.connect(&(*address).into()).map_err(|error| (error.raw_os_error(), error)) {
+                Ok(()) | Err((Some(libc::EINPROGRESS | libc::EALREADY | libc::EISCONN), _)) => break,
+                Err((Some(libc::EINTR), _)) => {}
+                Err((_, error)) => return Err(error),
+            }
+        }
+        self.stream = Some(socket.into());
+        self.phase = Phase::Connecting;
+        self.wake_bytes = 1;
+        self.began_ns = now_ns();
+        Ok(())
+    }
+
+    /// Closes it. A request under way is lost.
+    pub fn close(&mut self) {
+        self.stream = None;
+        self.phase = Phase::Closed;
+        self.waits_to_write = false;
+        self.head.clear();
+    }
+
+    /// Begins a request whose head was written; the bytes of the object that were sent at once are added to `moved`. Where it is not connected yet, as soon as it is.
+    pub fn send(&mut self, sending: Sending, payload: &Payload, moved: &mut u64) -> Event {
+        self.sending = sending;
+        (self.sent, self.received, self.sum, self.interim) = (0, 0, 0, 0);
+        self.inbox.clear();
+        self.answer = None;
+        self.chunks = Chunks::counted();
+        self.moments = Moments { due_ns: sending.step.due_ns, first_ns: 0, last_ns: 0 };
+        match self.phase {
+            Phase::Connecting => Event::Pending,
+            Phase::Idle => {
+                self.phase = Phase::Busy;
+                self.write_on(payload, moved)
+            }
+            Phase::Closed | Phase::Busy => Event::Failed(Failure::Lost),
+        }
+    }
+
+    /// Goes on, because the socket can be read or written; the bytes of objects that moved are added to `moved`.
+    pub fn go_on(&mut self, writable: bool, payload: &Payload, buffer: &mut [u8], moved: &mut u64) -> Event {
+        if self.phase == Phase::Connecting {
+            if !writable {
+                return Event::Pending;
+            }
+            let refused = self.stream.as_ref().and_then(|stream| stream.take_error().transpose());
+            if refused.is_some() {
+                return Event::Failed(Failure::Unreachable);
+            }
+            if self.head.is_empty() {
+                self.phase = Phase::Idle;
+                return Event::Connected;
+            }
+            self.phase = Phase::Busy;
+        }
+        if self.phase == Phase::Idle {
+            return self.drain_idle(buffer);
+        }
+        if writable && self.sent < self.total() {
+            if let Event::Failed(failure) = self.write_on(payload, moved) {
+                return Event::Failed(failure);
+            }
+        }
+        for _ in 0..READS_IN_A_ROW {
+            let Some(stream) = &mut self.stream else { return Event::Failed(Failure::Lost) };
+            match stream.read(buffer) {
+                Ok(0) => return self.ended(),
+                Ok(length) => {
+                    let event = self.take(&buffer[..length], moved);
+                    if event != Event::Pending || length < buffer.len() {
+                        return event;
+                    }
+                }
+                Err(error) if is_passing(&error) => return Event::Pending,
+                Err(_) => return Event::Failed(Failure::Lost),
+            }
+        }
+        Event::Pending
+    }
+
+    /// A connection without a request has nothing to say but its end.
+    fn drain_idle(&mut self, buffer: &mut [u8]) -> Event {
+        match self.stream.as_mut().map(|stream| stream.read(buffer)) {
+            Some(Err(error)) if is_passing(&error) => Event::Pending,
+            _ => Event::Closed,
+        }
+    }
+
+    fn total(&self) -> u64 {
+        self.head.len() as u64 + self.sending.body_bytes + self.tail.len() as u64
+    }
+
+    /// Writes as much of the request as the socket takes.
+    fn write_on(&mut self, payload: &Payload, moved: &mut u64) -> Event {
+        let (head, body) = (self.head.len() as u64, self.sending.body_bytes);
+        let total = self.total();
+        while self.sent < total {
+            let Some(stream) = &mut self.stream else { return Event::Failed(Failure::Lost) };
+            let in_head = &self.head[self.sent.min(head) as usize..];
+            let at = self.sent.saturating_sub(head).min(body);
+            let piece = payload.piece(self.sending.step.object, at, body - at);
+            let is_last = at + piece.len() as u64 == body;
+            let in_tail = &self.tail[self.sent.saturating_sub(head + body) as usize..];
+            let parts = [IoSlice::new(in_head), IoSlice::new(piece), IoSlice::new(if is_last { in_tail } else { b"" })];
+            match stream.write_vectored(&parts) {
+                Ok(0) => return Event::Failed(Failure::Lost),
+                Ok(count) => {
+                    self.sent += count as u64;
+                    *moved += self.sent.saturating_sub(head).min(body) - at;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                // The store may have answered before it closed: its response says why.
+                Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
+                    self.sent = total;
+                    self.sending.deadline_ns = self.sending.deadline_ns.min(now_ns() + LAST_WORDS_NS);
+                    break;
+                }
+                Err(_) => return Event::Failed(Failure::Lost),
+            }
+        }
+        self.waits_to_write = self.sent < total;
+        Event::Pending
+    }
+
+    /// Takes the next bytes of the response.
+    fn take(&mut self, bytes: &[u8], moved: &mut u64) -> Event {
+        if self.moments.first_ns == 0 {
+            self.moments.first_ns = now_ns();
+        }
+        if let Some(head) = self.answer {
+            return self.take_body(head, bytes, moved);
+        }
+        if self.inbox.is_empty() {
+            match parse(bytes) {
+                Parsed::Whole(head) => return self.take_head(head, &bytes[head.bytes..], moved),
+                Parsed::Wrong => return Event::Failed(Failure::Malformed),
+                Parsed::Partial => {}
+            }
+        }
+        let room = MAX_HEAD - self.inbox.len();
+        let taken = bytes.len().min(room);
+        let before = self.inbox.len();
+        self.inbox.extend_from_slice(&bytes[..taken]);
+        match parse(&self.inbox) {
+            Parsed::Whole(head) => {
+                let from = head.bytes - before;
+                self.inbox.clear();
+                self.take_head(head, &bytes[from..], moved)
+            }
+            Parsed::Partial if taken == bytes.len() => Event::Pending,
+            _ => Event::Failed(Failure::Malformed),
+        }
+    }
+
+    fn take_head(&mut self, head: Head, body: &[u8], moved: &mut u64) -> Event {
+        if (100..200).contains(&head.status) {
+            self.interim += 1;
+            if self.interim > MAX_INTERIM || head.status == 101 {
+                return Event::Failed(Failure::Malformed);
+            }
+            self.moments.first_ns = 0;
+            return if body.is_empty() { Event::Pending } else { self.take(body, moved) };
+        }
+        self.answer = Some(head);
+        let no_body = self.sending.expected.no_body || matches!(head.status, 204 | 304);
+        if no_body {
+            let head = Head { length: Length::Bytes(0), closes: head.closes && head.length != Length::Open, ..head };
+            self.answer = Some(head);
+            return self.take_body(head, body, moved);
+        }
+        let is_right = (200..300).contains(&head.status);
+        if let (true, Length::Bytes(bytes), Some(wanted)) = (is_right, head.length, self.sending.expected.bytes) {
+            // An object of another length is not read to its end: it may be a terabyte.
+            if bytes != wanted {
+                return Event::Failed(Failure::Length);
+            }
+        }
+        self.take_body(head, body, moved)
+    }
+
+    fn take_body(&mut self, head: Head, bytes: &[u8], moved: &mut u64) -> Event {
+        let is_right = (200..300).contains(&head.status);
+        if !is_right {
+            let room = KEPT.saturating_sub(self.inbox.len());
+            self.inbox.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        }
+        let before = self.received;
+        let is_over = match head.length {
+            Length::Bytes(length) => {
+                self.received += bytes.len() as u64;
+                if self.received > length {
+                    return Event::Failed(Failure::Length);
+                }
+                self.wake_at(length - self.received);
+                self.received == length
+            }
+            Length::Chunks => {
+                let progress = self.chunks.take(bytes);
+                self.received = self.chunks.data_bytes();
+                match progress {
+                    Progress::More => false,
+                    Progress::Over => true,
+                    Progress::Wrong => return Event::Failed(Failure::Malformed),
+                }
+            }
+            Length::Open => {
+                self.received += bytes.len() as u64;
+                false
+            }
+        };
+        if is_right && self.sending.expected.sums && head.length != Length::Chunks {
+            self.sum = crc32c::crc32c_append(self.sum, bytes);
+        }
+        if is_right && self.sending.expected.bytes.is_some() && self.sending.body_bytes == 0 {
+            *moved += self.received - before;
+        }
+        let wanted = self.sending.expected.bytes.unwrap_or(u64::MAX);
+        if is_right && self.received > wanted {
+            return Event::Failed(Failure::Length);
+        }
+        if is_over || (!is_right && self.received > MAX_ERROR_BODY) {
+            self.over(if is_over { head } else { Head { closes: true, ..head } })
+        } else {
+            Event::Pending
+        }
+    }
+
+    /// Has the system wake this connection's reader when much of a long body has come, or all that is left of it.
+    fn wake_at(&mut self, left: u64) {
+        let is_long = left >= WAKE_BYTES || self.wake_bytes > 1;
+        let wanted = if is_long { left.clamp(1, WAKE_BYTES) } else { 1 };
+        if let (true, Some(stream)) = (wanted != self.wake_bytes, &self.stream) {
+            if net::wake_at(stream, wanted as usize).is_ok() {
+                self.wake_bytes = wanted;
+            }
+        }
+    }
+
+    /// The store ended the connection.
+    fn ended(&mut self) -> Event {
+        match self.answer {
+            Some(head) if head.length == Length::Open => self.over(head),
+            _ => Event::Failed(Failure::Lost),
+        }
+    }
+
+    /// The response is whole.
+    fn over(&mut self, head: Head) -> Event {
+        self.moments.last_ns = now_ns();
+        // A store may answer before it has read the whole body; the connection is of no use then.
+        let is_unread = self.sent < self.total();
+        self.phase = Phase::Idle;
+        self.waits_to_write = false;
+        self.head.clear();
+        let failure =
+            Failure::of_response(head.status, text_of(&self.inbox, "Code")).or_else(|| self.content_fault(head));
+        if head.closes || is_unread {
+            self.close();
+        }
+        failure.map_or(Event::Done, Event::Failed)
+    }
+
+    fn content_fault(&self, head: Head) -> Option<Failure> {
+        let Expected { bytes, sums, .. } = self.sending.expected;
+        if bytes.is_some_and(|bytes| bytes != self.received) {
+            return Some(Failure::Length);
+        }
+        let is_other = sums && head.length != Length::Chunks && head.crc32c.is_some_and(|sum| sum != self.sum);
+        is_other.then_some(Failure::Checksum)
+    }
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}

@@ -1,0 +1,120 @@
+//! Makes a run's objects below its marked prefix, and removes them, also those that a killed run left.
+
+use crate::contract::kernel::{Error, Stop};
+use crate::object::client::Load;
+use crate::object::control::Control;
+use crate::object::marks;
+use crate::object::options::{Checksum, Operation};
+use crate::object::plan::Work;
+use crate::object::stored::Stored;
+use crate::object::tally::Tally;
+
+/// How often a request is sent before a layout or a removal is given up.
+const ATTEMPTS: u32 = 5;
+/// Removals in flight.
+const REMOVALS: usize = 16;
+/// Pages of a listing that are removed: ten million keys.
+const MAX_PAGES: usize = 10_000;
+
+/// Writes the objects of a load, each once.
+///
+/// # Errors
+/// Machine: one could not be written.
+pub fn make(load: &Load<'_>, stop: &Stop) -> Result<Tally, Error> {
+    let tally = load.run(stop)?;
+    failure_of(&tally, "write the objects").map_or(Ok(tally), Err)
+}
+
+/// The first kind of failure, as an error.
+fn failure_of(tally: &Tally, doing: &str) -> Option<Error> {
+    let (kind, count) = crate::object::failure::ALL.into_iter().zip(tally.failures).find(|(_, count)| *count > 0)?;
+    let objects = if count == 1 { "object" } else { "objects" };
+    let error = Error::Machine(format!("{doing}: {count} {objects} failed: {}", kind.says()), None);
+    Some(if kind.advice().is_empty() { error } else { error.also(kind.advice()) })
+}
+
+/// The work of going through some objects once, each until it succeeds.
+#[must_use]
+pub fn each_once(operation: Operation, objects: u64, object_size: u64, seed: u64) -> Work {
+    Work {
+        operation,
+        objects,
+        object_size,
+        range_size: 1,
+        once: true,
+        attempts: ATTEMPTS,
+        rate: 0.0,
+        runtime_s: 1.0,
+        seed,
+    }
+}
+
+/// Removes all objects of a run, its mark last; gives how many there were.
+///
+/// # Errors
+/// Usage or Machine: the prefix has no mark of a run, or the store refuses.
+pub fn remove(control: &mut Control, load: &Load<'_>, prefix: &str, stop: &Stop) -> Result<u64, Error> {
+    marks::check(control, prefix)?;
+    let mut removed = 0;
+    for _ in 0..MAX_PAGES {
+        let mut keys = control.list(prefix, "", "")?.keys;
+        if let Some(key) = keys.iter().find(|key| !key.starts_with(prefix)) {
+            return Err(Error::Machine(
+                format!("the store listed {key} below {prefix}, where it is not; nothing more was removed"),
+                None,
+            ));
+        }
+        keys.retain(|key| !marks::is_mark(prefix, key));
+        if keys.is_empty() {
+            marks::remove(control, prefix)?;
+            return Ok(removed + 1);
+        }
+        let stored = Stored::listed(prefix, &keys);
+        let work = each_once(Operation::Delete, keys.len() as u64, 0, 1);
+        let concurrency = REMOVALS.min(keys.len());
+        let (checksum, threads) = (Checksum::Nothing, 1);
+        let tally =
+            Load { stored: &stored, work, checksum, concurrency, threads, keep_alive: true, ..*load }.run(stop)?;
+        if let Some(error) = failure_of(&tally, "remove the objects") {
+            return Err(error);
+        }
+        removed += tally.operations;
+        if tally.stopped {
+            return Err(Error::stopped());
+        }
+    }
+    Err(Error::Machine(format!("the store lists keys below {prefix} without end"), None))
+}
+
+/// What was found of earlier runs.
+#[derive(Debug, Default)]
+pub struct Left {
+    /// Objects of killed runs that were removed.
+    pub removed: u64,
+    /// Folders of runs that may still go on, or that are another machine's.
+    pub others: u64,
+}
+
+/// Removes what killed runs left below a prefix.
+///
+/// # Errors
+/// Machine: the store refuses.
+pub fn remove_left(control: &mut Control, load: &Load<'_>, base: &str, stop: &Stop) -> Result<Left, Error> {
+    let mut left = Left::default();
+    let mut token = String::new();
+    for _ in 0..MAX_PAGES {
+        let page = control.list(&format!("{base}{}", marks::FOLDER), "/", &token)?;
+        for folder in page.prefixes.iter().filter(|folder| folder.starts_with(base) && marks::is_folder(folder)) {
+            if marks::is_left(control, folder)? {
+                left.removed += remove(control, load, folder, stop)?;
+            } else {
+                left.others += 1;
+            }
+        }
+        match page.next {
+            Some(next) => token = next,
+            None => break,
+        }
+    }
+    Ok(left)
+}

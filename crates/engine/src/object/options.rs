@@ -1,0 +1,139 @@
+//! What the kernels of an object store take alike.
+
+use std::sync::Arc;
+
+use crate::contract::declare::{choice, flag, integer, number, text, Integer, Text};
+use crate::contract::kernel::Error;
+use crate::contract::parameter::Role;
+use crate::object::address::{self, Place};
+use crate::object::credentials::Credentials;
+use crate::{parameters, words};
+
+words! {
+    /// What a request does.
+    pub enum Operation {
+        /// Reads a whole object.
+        Get = "get",
+        /// Reads a range of an object.
+        Range = "range",
+        /// Writes a whole object.
+        Put = "put",
+        /// Asks for an object's metadata.
+        Head = "head",
+        /// Lists up to 1,000 keys.
+        List = "list",
+        /// Removes an object.
+        Delete = "delete",
+    }
+}
+
+words! {
+    /// How a bucket is named in a request.
+    pub enum Style {
+        /// `http://host/bucket/key`.
+        Path = "path",
+        /// `http://bucket.host/key`.
+        Virtual = "virtual",
+    }
+}
+
+words! {
+    /// What protects a body.
+    pub enum Checksum {
+        /// Nothing: `UNSIGNED-PAYLOAD`.
+        Nothing = "none",
+        /// Its SHA-256 is signed.
+        Sha256 = "sha256",
+        /// Its CRC32C follows it, as SDKs of 2025 and later do; a read is compared with the store's.
+        Crc32c = "crc32c",
+    }
+}
+
+/// The store's bucket, as every kernel takes it.
+#[derive(Debug, Clone)]
+pub struct Bucket {
+    /// Its name.
+    pub name: String,
+    /// How requests name it.
+    pub style: Style,
+    /// Where they go.
+    pub places: Arc<[Place]>,
+}
+
+parameters! {
+    /// Where a bucket is.
+    pub struct StoreParameters {
+        endpoint: String = ENDPOINT,
+        bucket: String = text("name of the bucket", "hwdyno"),
+        prefix: String = text("what the keys begin with; what is written is below a folder of the run",
+            "hwdyno-0000000000000000/"),
+        region: String = text("region of the signature; empty for AWS_REGION or the profile's", ""),
+        style: Style = choice("how requests name the bucket: in the path, or in the host's name"),
+        timeout: f64 = number("deadline of a request, besides a second for each 64 KiB", "s", (0.1, 3600.0), 30.0),
+        seed: u64 = crate::contract::declare::SEED,
+    }
+}
+
+parameters! {
+    /// What is sent and received.
+    pub struct LoadParameters {
+        object_size: u64 = OBJECT_SIZE,
+        objects: u64 = integer("number of objects that requests choose from", "", (1, 99_999_999), 64),
+        checksum: Checksum = choice("what protects a body: nothing, a signed SHA-256, or a CRC32C behind it"),
+        client_threads: usize = integer("threads that send and receive; at most one for each request in flight", "", (1, 256), 1)
+            .workers(),
+        keep_alive: bool = flag("keep connections for the next request", true),
+    }
+}
+
+const ENDPOINT: Text = text("URLs of the store, separated by commas; empty for a null server on loopback", "");
+const OBJECT_SIZE: Integer = integer("size of an object", "B", (0, 1 << 40), 8 << 20).role(Role::Size);
+
+impl StoreParameters {
+    /// What the keys of the objects of an operation begin with, which have this size.
+    #[must_use]
+    pub fn keys_of(&self, operation: Operation, object_size: u64) -> String {
+        let kind = match operation {
+            Operation::Put => "put",
+            Operation::Delete => "delete",
+            Operation::Get | Operation::Range | Operation::Head | Operation::List => "get",
+        };
+        format!("{}{kind}-{object_size}-", self.prefix)
+    }
+
+    /// The bucket at its endpoints.
+    ///
+    /// # Errors
+    /// Usage: an endpoint or a name that is none.
+    pub fn bucket(&self) -> Result<Bucket, Error> {
+        let name = &self.bucket;
+        let is_plain =
+            name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-".contains(&byte));
+        if !(3..=63).contains(&name.len()) || !is_plain || name.starts_with(['.', '-']) {
+            return Err(Error::usage(format!(
+                "bucket = {name}: a bucket's name has 3 to 63 lower-case letters, digits, dots and hyphens"
+            )));
+        }
+        if self.prefix.starts_with('/') || self.prefix.chars().any(char::is_control) {
+            return Err(Error::usage(format!(
+                "prefix = {}: begins without a slash and has plain characters",
+                self.prefix
+            )));
+        }
+        let mut places = address::resolve(&self.endpoint)?;
+        if self.style == Style::Virtual {
+            for place in &mut places {
+                place.host = format!("{name}.{}", place.host);
+            }
+        }
+        Ok(Bucket { name: name.clone(), style: self.style, places: places.into() })
+    }
+
+    /// Who signs.
+    ///
+    /// # Errors
+    /// Usage: there are no credentials.
+    pub fn credentials(&self) -> Result<Credentials, Error> {
+        Credentials::find(&self.region)
+    }
+}

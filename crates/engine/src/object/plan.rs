@@ -1,0 +1,223 @@
+//! Which request of a thread comes next, and when it is due.
+
+use crate::object::options::Operation;
+use crate::timing::rng::{mix, Rng};
+
+/// What all threads do together.
+#[derive(Debug, Clone, Copy)]
+pub struct Work {
+    /// What each request does.
+    pub operation: Operation,
+    /// Number of objects.
+    pub objects: u64,
+    /// Bytes of an object.
+    pub object_size: u64,
+    /// Bytes of a range.
+    pub range_size: u64,
+    /// Whether each object is visited once; else at random until time is over.
+    pub once: bool,
+    /// How often a request is sent that fails.
+    pub attempts: u32,
+    /// Requests a second of all threads; 0 for as many as the concurrency allows.
+    pub rate: f64,
+    /// Length of the timed region, s.
+    pub runtime_s: f64,
+    /// What decides the order.
+    pub seed: u64,
+}
+
+/// One request to come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// The object's number.
+    pub object: u64,
+    /// First and last byte of a range.
+    pub range: Option<(u64, u64)>,
+    /// When it is meant to begin, ns; where there is no rate, the time at which it was taken.
+    pub due_ns: u64,
+    /// How often it failed before.
+    pub failures: u32,
+}
+
+/// The requests of one thread.
+pub struct Plan {
+    work: Work,
+    rng: Rng,
+    /// The next number where each comes once or in order, and the step to the one after.
+    next: u64,
+    step: u64,
+    begin_ns: u64,
+    /// ns between two requests of this thread; 0 where there is no rate.
+    every_ns: f64,
+    first_ns: f64,
+    taken: u64,
+    /// Requests that are to be tried again; as many as are in flight at most.
+    again: Vec<Step>,
+}
+
+impl Plan {
+    /// Those of thread `number` of `threads`, of which `in_flight` are under way at once.
+    #[must_use]
+    pub fn new(work: &Work, number: usize, threads: usize, in_flight: usize) -> Self {
+        let every_ns = if work.rate > 0.0 { 1e9 * threads as f64 / work.rate } else { 0.0 };
+        Self {
+            work: *work,
+            rng: Rng::new(mix(work.seed ^ number as u64)),
+            next: number as u64,
+            step: threads as u64,
+            begin_ns: 0,
+            every_ns,
+            first_ns: every_ns * number as f64 / threads as f64,
+            taken: 0,
+            again: Vec::with_capacity(in_flight),
+        }
+    }
+
+    /// Time begins now.
+    pub fn start(&mut self, now_ns: u64) {
+        self.begin_ns = now_ns;
+    }
+
+    /// When the timed region ends; never, where each object comes once.
+    #[must_use]
+    pub fn end_ns(&self) -> u64 {
+        if self.work.once {
+            u64::MAX
+        } else {
+            self.begin_ns + (self.work.runtime_s * 1e9) as u64
+        }
+    }
+
+    /// When the next request may begin; none where it may at any time.
+    #[must_use]
+    pub fn next_due_ns(&self) -> Option<u64> {
+        (self.every_ns > 0.0).then(|| self.due_ns(self.taken))
+    }
+
+    /// Requests that were due before `end_ns` and have not begun.
+    #[must_use]
+    pub fn late(&self, end_ns: u64) -> u64 {
+        if self.every_ns == 0.0 || self.due_ns(self.taken) >= end_ns {
+            return 0;
+        }
+        ((end_ns - self.due_ns(self.taken)) as f64 / self.every_ns).ceil() as u64
+    }
+
+    fn due_ns(&self, number: u64) -> u64 {
+        self.begin_ns + (self.first_ns + self.every_ns * number as f64) as u64
+    }
+
+    /// The next request that may begin now; none where there is none, or not yet.
+    pub fn take(&mut self, now_ns: u64) -> Option<Step> {
+        if let Some(step) = self.again.pop() {
+            return Some(step);
+        }
+        let due_ns = self.next_due_ns().unwrap_or(now_ns);
+        if due_ns > now_ns || now_ns >= self.end_ns() {
+            return None;
+        }
+        let Work { operation, objects, once, .. } = self.work;
+        let object = if once || operation == Operation::Put {
+            let next = self.next;
+            if once && next >= objects {
+                return None;
+            }
+            self.next += self.step;
+            next % objects
+        } else {
+            self.rng.below(objects)
+        };
+        self.taken += 1;
+        Some(Step { object, range: self.range(), due_ns, failures: 0 })
+    }
+
+    /// Puts back a request that failed.
+    pub fn repeat(&mut self, step: Step) {
+        self.again.push(Step { failures: step.failures + 1, ..step });
+    }
+
+    /// A range on a multiple of its length, so that a store's parts are met as they were written.
+    fn range(&mut self) -> Option<(u64, u64)> {
+        let Work { operation: Operation::Range, object_size, range_size, .. } = self.work else { return None };
+        let length = range_size.clamp(1, object_size.max(1));
+        let first = self.rng.below((object_size / length).max(1)) * length;
+        Some((first, first + length - 1))
+    }
+}
+
+impl Work {
+    /// Bytes that a request of this work moves.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        match self.operation {
+            Operation::Get | Operation::Put => self.object_size,
+            Operation::Range => self.range_size.clamp(1, self.object_size.max(1)),
+            Operation::Head | Operation::List | Operation::Delete => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn work(operation: Operation) -> Work {
+        Work {
+            operation,
+            objects: 5,
+            object_size: 1000,
+            range_size: 300,
+            once: false,
+            attempts: 1,
+            rate: 0.0,
+            runtime_s: 1.0,
+            seed: 1,
+        }
+    }
+
+    #[test]
+    fn each_object_comes_once_to_some_thread() {
+        let whole = Work { once: true, ..work(Operation::Put) };
+        let mut seen: Vec<u64> = Vec::new();
+        for number in 0..3 {
+            let mut plan = Plan::new(&whole, number, 3, 1);
+            plan.start(0);
+            while let Some(step) = plan.take(7) {
+                seen.push(step.object);
+                if step.failures == 0 && step.object == 4 {
+                    plan.repeat(step);
+                }
+            }
+        }
+        seen.sort_unstable();
+        assert_eq!(seen, [0, 1, 2, 3, 4, 4]);
+    }
+
+    #[test]
+    fn a_rate_is_shared_by_the_threads() {
+        let paced = Work { rate: 10.0, ..work(Operation::Get) };
+        let mut due: Vec<u64> = Vec::new();
+        for number in 0..2 {
+            let mut plan = Plan::new(&paced, number, 2, 1);
+            plan.start(0);
+            assert_eq!(plan.late(1_000_000_000), 5);
+            while let Some(step) = plan.take(999_999_999) {
+                due.push(step.due_ns / 1_000_000);
+            }
+            assert_eq!((plan.late(1_000_000_000), plan.take(1_000_000_001)), (0, None));
+        }
+        due.sort_unstable();
+        assert_eq!(due, (0..10).map(|number| number * 100).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn ranges_lie_on_their_multiples() {
+        let mut plan = Plan::new(&work(Operation::Range), 0, 1, 1);
+        for _ in 0..100 {
+            let (first, last) = plan.take(5).unwrap().range.unwrap();
+            assert!(first % 300 == 0 && last < 1000 && last - first == 299);
+        }
+        assert_eq!(work(Operation::Range).bytes(), 300);
+        assert_eq!(Work { object_size: 10, ..work(Operation::Range) }.bytes(), 10);
+    }
+}

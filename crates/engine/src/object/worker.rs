@@ -1,0 +1,399 @@
+//! One thread of a run: its connections at an epoll, each with one request at a time.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::event::{epoll, poll, PollFd, PollFlags, Timespec};
+
+use crate::contract::kernel::{Error, Stop};
+use crate::object::connection::Connection;
+use crate::object::exchange::{Event, Expected, Sending};
+use crate::object::failure::Failure;
+use crate::object::options::{Bucket, Checksum, Operation};
+use crate::object::payload::Payload;
+use crate::object::plan::{Plan, Step, Work};
+use crate::object::request::{listing_query, Body, Request, Subject, Writer};
+use crate::object::stored::Stored;
+use crate::object::tally::Tally;
+use crate::timing::clock::now_ns;
+use crate::timing::cpu_time;
+
+/// Bytes that are read at once: they stay in a cache of the second level.
+const BUFFER: usize = 256 << 10;
+/// How often deadlines, rests and the stop are looked at.
+const LOOK_NS: u64 = 20_000_000;
+const MS: u64 = 1_000_000;
+/// Events that are served before the time is looked at again.
+const MAX_EVENTS: usize = 128;
+/// The slowest transfer that a deadline allows, bytes a second.
+const SLOWEST: u64 = 64 << 10;
+/// The rest after a failure, doubled by each in a row up to a second.
+const REST_NS: u64 = 10_000_000;
+const LONGEST_REST_NS: u64 = 1_000_000_000;
+/// The last part of a wait for a due request, which is not left to `epoll`: it counts in whole ms.
+const FINE_NS: u64 = 2_000_000;
+/// Keys in a page of a listing.
+const PAGE: u64 = 1000;
+
+/// What every thread of a run shares.
+pub struct Shared<'a> {
+    /// The bucket.
+    pub bucket: &'a Bucket,
+    /// Its objects.
+    pub stored: &'a Stored,
+    /// What is done.
+    pub work: &'a Work,
+    /// What protects bodies.
+    pub checksum: Checksum,
+    /// The bytes of what is written.
+    pub payload: &'a Payload,
+    /// Deadline of a request beside its transfer, ns.
+    pub timeout_ns: u64,
+    /// Whether connections are kept.
+    pub keep_alive: bool,
+    /// Ends it early.
+    pub stop: &'a Stop,
+    /// Ends all threads where one found that nothing can be measured.
+    pub broken: &'a Stop,
+}
+
+/// One thread.
+pub struct Worker<'a> {
+    shared: &'a Shared<'a>,
+    writer: Writer,
+    plan: Plan,
+    poll: OwnedFd,
+    connections: Vec<Connection>,
+    /// Connections that rest, each until when, ns.
+    rests: Vec<(usize, u64)>,
+    /// Connections without a request that may take one.
+    free: Vec<usize>,
+    buffer: Vec<u8>,
+    query: Vec<u8>,
+    /// Number of the first connection among those of all threads.
+    first: usize,
+    busy: usize,
+    moved: u64,
+    /// What this thread counts.
+    pub tally: Tally,
+}
+
+impl<'a> Worker<'a> {
+    /// One with this many connections, of which the first has number `first` among those of all threads.
+    pub fn new(
+        shared: &'a Shared<'a>,
+        writer: Writer,
+        plan: Plan,
+        (first, count): (usize, usize),
+        tally: Tally,
+    ) -> Result<Self, Error> {
+        let poll = epoll::create(epoll::CreateFlags::CLOEXEC)
+            .map_err(|errno| Error::machine("make an epoll", &errno.into()))?;
+        let room = writer.room();
+        Ok(Self {
+            shared,
+            writer,
+            plan,
+            poll,
+            connections: (0..count).map(|_| Connection::new(room)).collect(),
+            rests: Vec::with_capacity(count),
+            free: Vec::with_capacity(count),
+            buffer: vec![0; BUFFER],
+            query: listing_query(&shared.stored.prefix, "", "", PAGE),
+            first,
+            busy: 0,
+            moved: 0,
+            tally,
+        })
+    }
+
+    /// Connects all connections, before time begins.
+    ///
+    /// # Errors
+    /// Machine: a connection cannot be made by the deadline.
+    pub fn connect_all(&mut self) -> Result<(), Error> {
+        for number in 0..self.connections.len() {
+            self.connect(number).map_err(|error| self.unreached(number, &error))?;
+        }
+        let until_ns = now_ns() + self.shared.timeout_ns;
+        let mut events = Vec::with_capacity(MAX_EVENTS);
+        let mut left = self.connections.len();
+        while left > 0 {
+            if self.shared.stop.is_set() {
+                return Err(Error::stopped());
+            }
+            if now_ns() > until_ns {
+                let open = self.connections.iter().position(|connection| !connection.is_open());
+                return Err(self.unreached(open.unwrap_or(0), &io::Error::from_raw_os_error(libc::ETIMEDOUT)));
+            }
+            self.wait(&mut events, LOOK_NS)?;
+            for event in &events {
+                let number = { event.data }.u64() as usize;
+                match self.go_on(number, true) {
+                    Event::Connected => {
+                        self.connected(number);
+                        left -= 1;
+                    }
+                    Event::Pending => {}
+                    _ => return Err(self.unreached(number, &io::Error::from_raw_os_error(libc::ECONNREFUSED))),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn unreached(&self, number: usize, error: &io::Error) -> Error {
+        let places = &self.shared.bucket.places;
+        let place = &places[(self.first + number) % places.len()];
+        let doing = format!("connect to the store at http://{}", place.host);
+        Error::machine(doing, error).also(Failure::Unreachable.advice())
+    }
+
+    /// Does its part until time is over and all its requests are.
+    pub fn run(&mut self) -> Result<(), Error> {
+        let mut events = Vec::with_capacity(MAX_EVENTS);
+        let cpu = cpu_time::of_this_thread();
+        let begin = now_ns();
+        self.plan.start(begin);
+        self.tally.progress.start(begin);
+        (self.tally.begin_ns, self.tally.last_ns) = (begin, begin);
+        let mut looked = begin;
+        loop {
+            let now = now_ns();
+            while let Some(number) = self.free.pop() {
+                let Some(step) = self.plan.take(now) else {
+                    self.free.push(number);
+                    break;
+                };
+                self.begin(number, step);
+            }
+            if self.busy == 0 && self.rests.is_empty() && self.is_over(now) {
+                break;
+            }
+            let due = self.plan.next_due_ns().filter(|_| !self.free.is_empty());
+            let left = due.map_or(LOOK_NS, |due| due.saturating_sub(now).min(LOOK_NS));
+            self.wait(&mut events, left)?;
+            for event in &events {
+                let flags = { event.flags };
+                let writable = flags.intersects(WRITABLE);
+                self.serve({ event.data }.u64() as usize, writable);
+            }
+            let now = now_ns();
+            if self.moved > 0 {
+                self.tally.progress.add(now, 0, std::mem::take(&mut self.moved));
+            }
+            if now - looked >= LOOK_NS {
+                looked = now;
+                if self.shared.stop.is_set() || self.shared.broken.is_set() {
+                    self.tally.stopped = true;
+                    break;
+                }
+                self.look(now);
+            }
+        }
+        self.tally.late = self.plan.late(self.plan.end_ns());
+        self.tally.cpu = cpu_time::of_this_thread().since(cpu);
+        Ok(())
+    }
+
+    /// Whether no request will begin any more.
+    fn is_over(&mut self, now: u64) -> bool {
+        if now >= self.plan.end_ns() {
+            return true;
+        }
+        // Without a rate, a free connection means that there was no request for it.
+        self.shared.work.once && !self.free.is_empty()
+    }
+
+    /// Waits at most this long for what can be read or written; the end of a short wait is met within tens of µs.
+    fn wait(&self, events: &mut Vec<epoll::Event>, left_ns: u64) -> Result<(), Error> {
+        events.clear();
+        let mut whole_ms = left_ns.div_ceil(MS);
+        let mut answer = Ok(0);
+        if left_ns < FINE_NS {
+            let fine = Timespec { tv_sec: 0, tv_nsec: left_ns as _ };
+            answer = poll(&mut [PollFd::new(&self.poll, PollFlags::IN)], Some(&fine));
+            whole_ms = 0;
+        } else if left_ns < LOOK_NS {
+            whole_ms = (left_ns - FINE_NS) / MS;
+        }
+        let time = Timespec { tv_sec: 0, tv_nsec: (whole_ms * MS) as _ };
+        match answer.and_then(|_| epoll::wait(&self.poll, rustix::buffer::spare_capacity(events), Some(&time))) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(errno) => Err(Error::machine("wait for the store", &errno.into())),
+        }
+    }
+
+    fn connect(&mut self, number: usize) -> io::Result<()> {
+        let places = &self.shared.bucket.places;
+        let place = &places[(self.first + number) % places.len()];
+        let connection = &mut self.connections[number];
+        connection.connect(&place.address)?;
+        if let Some(stream) = connection.stream() {
+            epoll::add(&self.poll, stream, epoll::EventData::new_u64(number as u64), BOTH)?;
+        }
+        connection.waits_to_write = true;
+        Ok(())
+    }
+
+    /// It is connected: from now on only what comes is of interest.
+    fn connected(&mut self, number: usize) {
+        self.tally.connect.record(now_ns() - self.connections[number].began_ns);
+        self.connections[number].waits_to_write = false;
+        self.watch(number, false);
+        self.free.push(number);
+    }
+
+    fn watch(&self, number: usize, writes: bool) {
+        if let Some(stream) = self.connections[number].stream() {
+            let flags = if writes { BOTH } else { epoll::EventFlags::IN };
+            // A descriptor that is at this epoll can be changed there.
+            let _ = epoll::modify(&self.poll, stream, epoll::EventData::new_u64(number as u64), flags);
+        }
+    }
+
+    fn go_on(&mut self, number: usize, writable: bool) -> Event {
+        self.connections[number].go_on(writable, self.shared.payload, &mut self.buffer, &mut self.moved)
+    }
+
+    /// Begins a request on a connection that has none.
+    fn begin(&mut self, number: usize, step: Step) {
+        self.busy += 1;
+        if self.connections[number].stream().is_none() {
+            if let Err(_error) = self.connect(number) {
+                self.connections[number].close();
+                self.end_failed(number, step, Failure::Unreachable);
+                return;
+            }
+        }
+        let (work, payload) = (self.shared.work, self.shared.payload);
+        let subject = match work.operation {
+            Operation::List => Subject::Bucket(&self.query),
+            _ => Subject::Object(&self.shared.stored.keys, step.object),
+        };
+        let body_bytes = if work.operation == Operation::Put { work.object_size } else { 0 };
+        let body = match work.operation {
+            Operation::Put => Body::Object(payload, step.object, work.object_size),
+            _ => Body::Empty,
+        };
+        let reads = matches!(work.operation, Operation::Get | Operation::Range);
+        let checksum = if reads || body_bytes > 0 || work.operation == Operation::Put {
+            self.shared.checksum
+        } else {
+            Checksum::Nothing
+        };
+        let request = Request { method: method(work.operation), subject, range: step.range, checksum, body };
+        let connection = &mut self.connections[number];
+        self.writer.write(&request, self.first + number, &mut connection.head, &mut connection.tail);
+        let transfer_ns = work.bytes() / SLOWEST * 1_000_000_000;
+        let expected = Expected {
+            bytes: reads.then(|| work.bytes()),
+            no_body: work.operation == Operation::Head,
+            sums: reads && checksum == Checksum::Crc32c,
+        };
+        let deadline_ns = now_ns() + self.shared.timeout_ns + transfer_ns;
+        let sending = Sending { step, body_bytes, expected, deadline_ns };
+        let was_writing = connection.waits_to_write;
+        let event = connection.send(sending, payload, &mut self.moved);
+        self.follow(number, event, was_writing);
+    }
+
+    /// Serves a connection that can be read or written.
+    fn serve(&mut self, number: usize, writable: bool) {
+        let was_busy = self.connections[number].is_busy();
+        let was_writing = self.connections[number].waits_to_write;
+        let was_connecting = self.connections[number].is_connecting();
+        let event = self.go_on(number, writable);
+        if was_connecting && event != Event::Failed(Failure::Unreachable) && !self.connections[number].is_connecting() {
+            self.tally.connect.record(now_ns() - self.connections[number].began_ns);
+        }
+        if was_busy {
+            self.follow(number, event, was_writing);
+        } else if matches!(event, Event::Closed | Event::Failed(_)) {
+            // A store may close what it has waited for long enough; the next request opens it again.
+            self.connections[number].close();
+        }
+    }
+
+    fn follow(&mut self, number: usize, event: Event, was_writing: bool) {
+        match event {
+            Event::Pending | Event::Connected | Event::Closed => {
+                let writes = self.connections[number].waits_to_write;
+                if writes != was_writing {
+                    self.watch(number, writes);
+                }
+            }
+            Event::Done => {
+                self.busy -= 1;
+                if was_writing {
+                    self.watch(number, false);
+                }
+                let connection = &mut self.connections[number];
+                connection.failures = 0;
+                self.tally.complete(&connection.moments());
+                if !self.shared.keep_alive {
+                    connection.close();
+                }
+                self.free.push(number);
+            }
+            Event::Failed(failure) => {
+                let step = self.connections[number].sending().step;
+                // What else the response brings would be taken for the next one's.
+                if !self.connections[number].is_open() {
+                    self.connections[number].close();
+                }
+                self.end_failed(number, step, failure);
+            }
+        }
+    }
+
+    /// Counts a failure, and lets its connection rest.
+    fn end_failed(&mut self, number: usize, step: Step, failure: Failure) {
+        self.busy -= 1;
+        let now = now_ns();
+        let connection = &mut self.connections[number];
+        connection.failures += 1;
+        let rest = (REST_NS << connection.failures.min(8)) / 2;
+        self.rests.push((number, now + rest.min(LONGEST_REST_NS)));
+        if step.failures + 1 < self.shared.work.attempts {
+            self.tally.repeated += 1;
+            self.plan.repeat(step);
+            return;
+        }
+        self.tally.fail(failure, step.due_ns, now);
+    }
+
+    /// Ends what is past its deadline, and the rests that are over.
+    fn look(&mut self, now: u64) {
+        for number in 0..self.connections.len() {
+            let connection = &self.connections[number];
+            if connection.is_busy() && now > connection.sending().deadline_ns {
+                let step = connection.sending().step;
+                self.connections[number].close();
+                self.end_failed(number, step, Failure::Timeout);
+            }
+        }
+        let is_over = now >= self.plan.end_ns();
+        let mut at = 0;
+        while at < self.rests.len() {
+            if self.rests[at].1 <= now || is_over {
+                let (number, _) = self.rests.swap_remove(at);
+                self.free.push(number);
+            } else {
+                at += 1;
+            }
+        }
+    }
+}
+
+const WRITABLE: epoll::EventFlags = epoll::EventFlags::OUT.union(epoll::EventFlags::ERR).union(epoll::EventFlags::HUP);
+const BOTH: epoll::EventFlags = epoll::EventFlags::IN.union(epoll::EventFlags::OUT);
+
+fn method(operation: Operation) -> &'static str {
+    match operation {
+        Operation::Get | Operation::Range | Operation::List => "GET",
+        Operation::Put => "PUT",
+        Operation::Head => "HEAD",
+        Operation::Delete => "DELETE",
+    }
+}

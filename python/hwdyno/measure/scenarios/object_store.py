@@ -1,0 +1,230 @@
+"""An object store: objects are made below a prefix with the run's mark, measured, and removed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from hwdyno.measure.scenarios.kinds import Kind
+from hwdyno.measure.scenarios.preparation import Preparation, Says, make_error
+from hwdyno.measure.scenarios.request import Option, Request
+from hwdyno.measure.scenarios.scenario import Scenario
+from hwdyno.model.histogram import latency_quantile
+from hwdyno.model.kernels import OBJECT_LAYOUT, OBJECT_REMOVAL, OBJECT_REQUESTS
+from hwdyno.model.units import format_bytes, format_ns, number_at, plural
+from hwdyno.model.words import Measurement, Parameters, Run, UserError
+
+if TYPE_CHECKING:
+    from hwdyno.measure.experiments import Experiment
+    from hwdyno.measure.hosts import Host
+    from hwdyno.measure.plan import Plan
+
+ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+"""Environment variables with the endpoint, as every S3 tool takes them."""
+CONNECTION = ("endpoint", "bucket", "prefix", "region", "style", "timeout", "seed")
+"""Parameters by which a kernel reaches the store."""
+ROOM_BYTES = 1 << 30
+"""Objects of one size take this much room in the store, unless their number is given."""
+MIN_OBJECTS, MAX_OBJECTS = 4, 64
+MAX_THREADS = 4
+"""Threads of the client, unless they are given: each moves several GB/s."""
+EXPERIMENTS = ("object.get", "object.put", "object.small", "object.metadata", "object.rate")
+READS = ("get", "range", "head", "list")
+"""Operations on objects that are made before."""
+
+
+def make(request: Request, host: Host) -> Scenario:
+    """Reads and writes of the bucket; raises ``UserError`` without an endpoint or a bucket."""
+    options = request.options
+    endpoint = str(options["endpoint"] or next((os.environ[name] for name in ENDPOINTS if os.environ.get(name)), ""))
+    if request.is_brief and not (endpoint and options["bucket"]):
+        plan = request.plan([(experiment, {}) for experiment in _choose(request)], host)
+        return Scenario(plan=plan, preparations=(NoStore(where=request.places[0][1]),))
+    if not endpoint:
+        raise UserError("name the object store: --endpoint URL, such as http://127.0.0.1:9000, or AWS_ENDPOINT_URL_S3")
+    if not options["bucket"]:
+        raise UserError("name the bucket: --bucket NAME; --create-bucket makes it")
+    if "rate" in request.axes and "concurrency" not in request.axes:
+        request = replace(request, axes={**request.axes, "concurrency": "64"})
+    base = str(options["prefix"] or "")
+    if base and not base.endswith("/"):
+        base += "/"
+    prefix = f"{base}hwdyno-{secrets.token_hex(8)}/"
+    fixed: Parameters = {"endpoint": endpoint, "bucket": str(options["bucket"])}
+    threads = max(1, min(MAX_THREADS, host.topology().processors // 2))
+    settled: Parameters = {"prefix": prefix, "client_threads": threads}
+    placed = [(_place(experiment, fixed, settled, request), request.axes) for experiment in _choose(request)]
+    plan = request.plan(placed, host)
+    objects = StoredObjects(
+        where=request.places[0][1],
+        description=_describe(plan, endpoint, prefix),
+        bytes=sum(_bytes_of_size(plan).values()),
+        layouts=_list_layouts(plan),
+        creates_bucket=bool(options["create_bucket"]),
+    )
+    return Scenario(plan=plan, preparations=(objects,), needs=_count_requests(plan), summary=_summarize)
+
+
+def _choose(request: Request) -> list[Experiment]:
+    """The experiments that are wanted by name, the sweep of the given axes, or the default ones."""
+    from hwdyno.measure.experiments import object as catalogue
+
+    if (request.axes or request.load) and not request.is_brief:
+        base = catalogue.GET
+        return [replace(base, name="object.sweep", asks="Custom sweep", sweep=base.single_point, quick=None)]
+    known = (catalogue.GET, catalogue.PUT, catalogue.SMALL_GET, catalogue.OTHERS, catalogue.RATE)
+    wanted = [experiment for experiment in known if experiment.name in request.only or experiment.default]
+    chosen = [experiment for experiment in wanted if request.wants(experiment.name)]
+    return [request.as_part(experiment, 1.0, experiment.quick) for experiment in chosen]
+
+
+def _place(experiment: Experiment, fixed: Parameters, settled: Parameters, request: Request) -> Experiment:
+    """The experiment at the store, with as many objects as its largest size leaves room for."""
+    from hwdyno.measure.sweep import parse_axis
+
+    given = request.axes.get("object_size")
+    sizes = parse_axis(str(given)) if given else experiment.sweep.axes["object_size"]
+    largest = max(_parse_bytes(size) for size in sizes)
+    count = max(MIN_OBJECTS, min(MAX_OBJECTS, ROOM_BYTES // max(1, largest)))
+    return replace(experiment, fixed={**experiment.fixed, **fixed}, settled={**settled, "objects": count})
+
+
+def _parse_bytes(size: Any) -> int:
+    from hwdyno.model.units import parse_size
+
+    return size if isinstance(size, int) else parse_size(str(size))
+
+
+def _bytes_of_size(plan: Plan) -> dict[int, int]:
+    """Bytes of the objects that are made before, by the size of one."""
+    return {int(layout["object_size"]): int(layout["object_size"]) * int(layout["objects"]) for layout in
+            _list_layouts(plan)}  # fmt: skip
+
+
+def _list_layouts(plan: Plan) -> tuple[dict[str, Any], ...]:
+    """The parameters of each layout: one for each size of the objects that some point reads."""
+    found: dict[int, dict[str, Any]] = {}
+    for planned in plan.experiments:
+        for point in planned.points:
+            whole = {**planned.fixed, **point}
+            size, count = int(number_at(whole, "object_size", 8 << 20)), int(number_at(whole, "objects", MAX_OBJECTS))
+            reached = {name: whole[name] for name in CONNECTION if name in whole}
+            layout = found.setdefault(size, {**reached, "object_size": size, "objects": 1})
+            if str(whole.get("operation", "get")) in READS:
+                layout["objects"] = max(int(layout["objects"]), count)
+    return tuple(found.values())
+
+
+def _describe(plan: Plan, endpoint: str, prefix: str) -> str:
+    parts = [
+        f"{plural(int(layout['objects']), 'object')} of {format_bytes(layout['object_size'])}"
+        for layout in _list_layouts(plan)
+    ]
+    shown = f"{prefix.rpartition('hwdyno-')[0]}hwdyno-…/"
+    return f"{', '.join(parts)} below {shown} at {endpoint}, removed afterwards"
+
+
+def _count_requests(plan: Plan) -> tuple[str, ...]:
+    """A line of a dry run on the requests besides those that are timed."""
+    made = sum(int(layout["objects"]) for layout in _list_layouts(plan))
+    return (f"{made} PUT and as many DELETE requests besides the timed ones",)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NoStore(Preparation):
+    """No store was named, so that ``hwdyno run`` leaves these experiments out."""
+
+    experiments: frozenset[str] = frozenset(EXPERIMENTS)
+
+    @contextlib.contextmanager
+    def make_available(self, host: Host, says: Says) -> Iterator[bool]:
+        """Nothing; a line says what is missing."""
+        says("no object store was named, so none is measured; hwdyno object --endpoint URL --bucket NAME does")
+        yield False
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StoredObjects(Preparation):
+    """Objects of a bucket below the prefix of one run."""
+
+    layouts: tuple[dict[str, Any], ...] = field(default=())
+    creates_bucket: bool = False
+
+    @contextlib.contextmanager
+    def make_available(self, host: Host, says: Says) -> Iterator[bool]:
+        """The objects, which are removed after; what killed runs left below the same prefix goes first."""
+        first = self.layouts[0]
+        reached = {name: first[name] for name in CONNECTION if name in first}
+        marked = False
+        try:
+            for layout in self.layouts:
+                says(f"writing {plural(int(layout['objects']), 'object')} of {format_bytes(layout['object_size'])}")
+                made = self._lay_out(host, layout, marked=marked)
+                marked = True
+                if removed := int(made.get("left_objects_removed") or 0):
+                    says(f"removed {plural(removed, 'object')} of runs that were killed")
+                if others := int(made.get("other_runs_found") or 0):
+                    says(f"objects of {plural(others, 'other run')} stay: it may still measure, or ran on another host")
+            yield True
+        finally:
+            self._remove(host, reached, says)
+
+    def _lay_out(self, host: Host, layout: dict[str, Any], *, marked: bool) -> dict[str, Any]:
+        parameters = {**layout, "marked": marked, "create_bucket": self.creates_bucket and not marked}
+        try:
+            details: dict[str, Any] = host.run(OBJECT_LAYOUT, parameters)["details"]
+        except OSError as error:
+            raise make_error(error) from None
+        return details
+
+    def _remove(self, host: Host, reached: dict[str, Any], says: Says) -> None:
+        """Remove the run's objects; those that stay are the next run's to remove."""
+        try:
+            host.run(OBJECT_REMOVAL, reached)
+        except (OSError, ValueError) as error:
+            prefix = reached["prefix"]
+            says(f"objects below {prefix} may remain ({error}); the next run with this --prefix removes them")
+
+
+def _summarize(run: Run) -> Iterator[str]:
+    """Each point's times to the first and to the last byte."""
+    for result in run.experiments:
+        if result.kernel != OBJECT_REQUESTS:
+            continue
+        for point in result.points:
+            shown = {**result.fixed, **point.parameters}
+            name = f"{result.name} {shown.get('operation')} {result.load} {shown.get(result.load)}"
+            if times := _times(point):
+                yield f"{name}: {times}"
+
+
+def _times(point: Measurement) -> str:
+    words = []
+    for kind, name in (("first_byte", "TTFB"), ("total", "TTLB")):
+        found = next((stream.latency_ns[kind] for stream in point.streams if kind in stream.latency_ns), None)
+        if found is not None and found.count:
+            quantiles = ((latency_quantile(found, share) or 0.0) for share in (0.5, 0.99))
+            words.append(f"{name} p50 {format_ns(next(quantiles))} p99 {format_ns(next(quantiles))}")
+    failed = sum(fault.count for fault in point.faults)
+    return ", ".join([*words, *([f"{failed} failed"] if failed else [])])
+
+
+KIND = Kind(
+    name="object",
+    command="object",
+    make=make,
+    title="object store",
+    options=(
+        Option("--endpoint", "the store's URLs, separated by commas (default: AWS_ENDPOINT_URL_S3)", "URL"),
+        Option("--bucket", "the bucket; only keys below hwdyno-… in it are written and removed", "NAME"),
+        Option("--prefix", "the folder in the bucket that hwdyno-… is made in", "PREFIX"),
+        Option("--create-bucket", "make the bucket where there is none", kind=bool, default=False),
+    ),
+    kernel=OBJECT_REQUESTS,
+    hidden={"endpoint", "bucket", "prefix", "seed"},
+    experiments=EXPERIMENTS,
+)

@@ -1,0 +1,52 @@
+"""The ceilings of an object store: the link in each direction, or memory copies on loopback."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hwdyno.analysis import resources
+from hwdyno.analysis.ceilings import object_store
+from hwdyno.analysis.ceilings.bounds import find_bound
+from hwdyno.model.kernels import OBJECT_REQUESTS
+from hwdyno.model.machine import Cpu, Machine
+from hwdyno.model.words import ExperimentResult, Measurement, Run
+from made_memory import point
+
+LINK = {"interface": "eth0", "interface_bits_s": 1e10, "interface_virtual": False, "interface_mtu_bytes": 1500}
+NEAR = {"loopback": True, "interface": "lo", "copy_bytes_s": 2e10}
+
+
+def request(operation: str, details: dict[str, object]) -> Measurement:
+    return replace(point(1e8, operation=operation, object_size=1 << 20), details=details)
+
+
+def make_run(*points: Measurement) -> tuple[Run, ExperimentResult]:
+    machine = Machine(hostname="made", cpu=Cpu(threads=4))
+    result = ExperimentResult("object.get", "object", "Reads", "concurrency", OBJECT_REQUESTS, points)
+    return Run("id", "2026-01-01T00:00:00+00:00", None, (machine,), "quick", "hwdyno object", (result,)), result
+
+
+def test_a_link_bounds_each_direction_by_its_payload() -> None:
+    found = object_store.of_path(*make_run(request("get", LINK), request("put", LINK), request("head", LINK)))
+    assert [ceiling.metric for ceiling in found] == ["object/down", "object/up"]
+    assert found[0].kind == "physical" and found[0].value == pytest.approx(1.25e9 * 1460 / 1538)
+
+
+def test_copies_bound_a_store_on_loopback() -> None:
+    (ceiling,) = object_store.of_path(*make_run(request("range", NEAR)))
+    assert (ceiling.kind, ceiling.value) == ("reference", 2e10 * 4 / 2)
+
+
+def test_a_ceiling_bounds_its_direction_alone() -> None:
+    (ceiling,) = object_store.of_path(*make_run(request("get", LINK)))
+    assert find_bound(ceiling, {"operation": "range"}) is not None
+    assert find_bound(ceiling, {"operation": "put"}) is None and find_bound(ceiling, {"operation": "list"}) is None
+
+
+def test_nothing_is_known_of_another_path() -> None:
+    assert object_store.of_path(*make_run(request("get", {"interface": "tun0", "interface_virtual": True}))) == ()
+
+
+def test_a_store_is_measured_only_where_it_is_named() -> None:
+    assert not resources.find("object").by_default

@@ -1,0 +1,218 @@
+"""The object scenario: objects below the run's mark alone, their removal, and the figures of each operation."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hwdyno.measure import engine
+from hwdyno.model.words import Run
+from hwdyno.report import redaction
+from made_experiment import made_experiment
+from made_memory import point as make_point
+from object_store import ACCESS_KEY, SECRET_KEY, free_port, null_store, versitygw, wait_for
+
+
+@pytest.fixture(autouse=True)
+def credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
+@pytest.fixture
+def store() -> Iterator[str]:
+    with null_store() as url:
+        yield url
+
+
+@pytest.fixture
+def real_store(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    folder = tmp_path / "buckets"
+    folder.mkdir()
+    with versitygw(folder) as url:
+        yield url, folder
+
+
+def command(*words: str) -> list[str]:
+    return [sys.executable, "-m", "hwdyno", "object", *words]
+
+
+def hwdyno(folder: Path, *words: str, **changes: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "HWDYNO_HOME": str(folder / "home"), **changes}
+    return subprocess.run(command(*words), capture_output=True, text=True, cwd=folder, env=environment, check=False)
+
+
+def measured(folder: Path, *words: str) -> dict[str, Any]:
+    done = hwdyno(folder, *words, "--runtime", "0.1", "--json", "--no-page")
+    assert done.returncode in {0, 3}, done.stderr
+    run: dict[str, Any] = json.loads(done.stdout)
+    assert SECRET_KEY not in done.stdout + done.stderr and ACCESS_KEY not in done.stdout + done.stderr
+    return run
+
+
+def test_each_operation_has_its_figures(store: str, tmp_path: Path) -> None:
+    words = ("--endpoint", store, "--bucket", "bench", "--object-size", "64k", "--concurrency", "2", "--objects", "8")
+    run = measured(tmp_path, *words, "--operation", "get,range,put,head,list,delete", "--range-size", "4k")
+    points = {point["parameters"]["operation"]: point for point in run["experiments"][0]["points"]}
+    assert set(points) == {"get", "range", "put", "head", "list", "delete"}
+    for operation, point in points.items():
+        assert point["throughput"]["unit"] == ("bytes/s" if operation in {"get", "range", "put"} else "operations/s")
+        (stream,) = point["streams"]
+        assert {"total", "first_byte"} <= set(stream["latency_ns"]), operation
+        assert stream["latency_ns"]["first_byte"]["p50"] <= stream["latency_ns"]["total"]["p50"]
+        assert not point["faults"]
+    (ceiling, *_) = run["experiments"][0]["ceilings"]
+    assert ceiling["metric"].startswith("object/")
+
+
+def test_a_dry_run_sends_nothing_and_counts_requests(tmp_path: Path) -> None:
+    done = hwdyno(tmp_path, "--endpoint", "http://127.0.0.1:9", "--bucket", "bench", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert "128 PUT and as many DELETE requests" in done.stdout and "below hwdyno-…/" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((), "name the object store: --endpoint URL"),
+        (("--endpoint", "http://127.0.0.1:9"), "name the bucket"),
+        (("--endpoint", "https://127.0.0.1:9", "--bucket", "bench"), "TLS is not supported yet"),
+        (
+            ("--endpoint", "http://u:hunter2@127.0.0.1:9", "--bucket", "bench"),
+            "a URL with a user or password is refused",
+        ),
+        (("--endpoint", "http://127.0.0.1:9", "--bucket", "bench"), "connect to the store at http://127.0.0.1:9"),
+        (("--endpoint", "http://127.0.0.1:9", "--bucket", "No"), "a bucket's name has"),
+        (("--endpoint", "http://127.0.0.1:9", "--bucket", "bench", "delete"), "takes no test called 'delete'"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(words: tuple[str, ...], says: str, tmp_path: Path) -> None:
+    done = hwdyno(tmp_path, *words)
+    assert done.returncode == 2
+    last = done.stderr.strip().splitlines()[-1]
+    assert says in last and "hunter2" not in done.stderr + done.stdout, done.stderr
+
+
+def test_without_credentials_the_variables_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    done = hwdyno(tmp_path, "--endpoint", "http://127.0.0.1:9", "--bucket", "bench")
+    assert done.returncode == 2 and "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY" in done.stderr
+
+
+def test_only_marked_keys_are_written_and_removed(store: str) -> None:
+    reached = {"endpoint": store, "bucket": "bench"}
+    for prefix in ("", "data/", "hwdyno-x/"):
+        with pytest.raises(engine.UsageError, match="only below hwdyno-"):
+            engine.run("object_removal", {**reached, "prefix": prefix})
+    unmarked = {**reached, "prefix": "hwdyno-0123456789abcdef/"}
+    with pytest.raises(OSError, match="has no mark of a hwdyno run"):
+        engine.run("object_removal", unmarked)
+    with pytest.raises(OSError, match="has no mark of a hwdyno run"):
+        engine.run("object_requests", {**unmarked, "operation": "put", "object_size": 10, "runtime": 0.1})
+
+
+def test_a_real_store_keeps_what_is_the_users(real_store: tuple[str, Path], tmp_path: Path) -> None:
+    url, folder = real_store
+    words = ("--endpoint", url, "--bucket", "bench", "--object-size", "10k", "--objects", "5", "--concurrency", "2")
+    refused = hwdyno(tmp_path, *words)
+    assert refused.returncode == 2 and "--create-bucket makes it" in refused.stderr, refused.stderr
+    measured(tmp_path, *words, "--create-bucket")
+    (folder / "bench" / "hwdyno-of-a-user").write_text("data")
+    (folder / "bench" / "team").mkdir()
+    (folder / "bench" / "team" / "model").write_text("weights")
+    run = measured(
+        tmp_path, *words, "--prefix", "team", "--operation", "get,put,list,delete", "--checksum", "none,sha256,crc32c"
+    )
+    assert all(not point["faults"] and point["throughput"]["value"] > 0 for point in run["experiments"][0]["points"])
+    left = sorted(str(path.relative_to(folder / "bench")) for path in (folder / "bench").rglob("*") if path.is_file())
+    assert left == ["hwdyno-of-a-user", "team/model"]
+
+
+def test_a_wrong_key_is_one_line(real_store: tuple[str, Path], tmp_path: Path) -> None:
+    done = hwdyno(tmp_path, "--endpoint", real_store[0], "--bucket", "bench", AWS_SECRET_ACCESS_KEY="wrongwrong")
+    last = done.stderr.strip().splitlines()[-1]
+    assert done.returncode == 2 and "SignatureDoesNotMatch" in last and "check the credentials" in last, done.stderr
+    assert "wrongwrong" not in done.stderr
+
+
+def test_what_a_killed_run_left_goes_with_the_next(real_store: tuple[str, Path], tmp_path: Path) -> None:
+    url, folder = real_store
+    words = ("--endpoint", url, "--bucket", "bench", "--create-bucket", "--object-size", "10k", "--objects", "5")
+    environment = {**os.environ, "HWDYNO_HOME": str(tmp_path / "home")}
+    with subprocess.Popen(
+        command(*words, "--runtime", "30"), env=environment, cwd=tmp_path, stderr=subprocess.DEVNULL, text=True
+    ) as killed:
+        for _ in range(600):
+            if list((folder / "bench").glob("hwdyno-*/get-10240-00000004")):
+                break
+            time.sleep(0.05)
+        (mine,) = (folder / "bench").glob("hwdyno-*")
+        # Another run leaves it alone while its process lives.
+        meanwhile = hwdyno(tmp_path, *words, "--runtime", "0.05", "--no-page", "--concurrency", "1")
+        assert "1 other run stay" in meanwhile.stderr and (mine / ".hwdyno").is_file(), meanwhile.stderr
+        killed.send_signal(signal.SIGKILL)
+        killed.wait()
+    after = hwdyno(tmp_path, *words, "--runtime", "0.05", "--no-page", "--concurrency", "1")
+    assert "removed 6 objects of runs that were killed" in after.stderr, after.stderr
+    assert not [path for path in (folder / "bench").rglob("*") if path.is_file()]
+
+
+def test_a_run_without_a_store_leaves_it_out(tmp_path: Path) -> None:
+    environment = {**os.environ, "HWDYNO_HOME": str(tmp_path / "home")}
+    words = [sys.executable, "-m", "hwdyno", "run", "--only", "object", "--no-page"]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
+    assert "no object store was named" in done.stderr, done.stderr
+
+
+def test_a_profile_has_credentials_region_and_endpoint(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    (tmp_path / ".aws").mkdir()
+    keys = f"aws_access_key_id = {ACCESS_KEY}\naws_secret_access_key = {SECRET_KEY}\n"
+    (tmp_path / ".aws" / "credentials").write_text(f"[lab]\n{keys}")
+    (tmp_path / ".aws" / "config").write_text("[profile lab]\nregion = eu-west-1\n")
+    monkeypatch.setenv("AWS_PROFILE", "lab")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", store)
+    run = measured(tmp_path, "--bucket", "bench", "--object-size", "4k", "--concurrency", "1", "--objects", "4")
+    assert run["experiments"][0]["points"][0]["operations"] > 0
+
+
+def test_a_copy_for_others_names_no_endpoint() -> None:
+    fixed = {"endpoint": "http://s3.lab.example:9000,http://s4.lab.example", "bucket": "bench"}
+    result = replace(
+        made_experiment("object.get", "object", "?", "concurrency", "object_requests", (make_point(1e8),)), fixed=fixed
+    )
+    shown = redaction.without_names(
+        Run("r", "", None, (), "quick", "hwdyno object --endpoint http://s3.lab.example:9000", (result,))
+    )
+    assert "lab.example" not in repr(shown) and "server-1" in str(shown.experiments[0].fixed["endpoint"])
+
+
+def test_the_null_server_of_the_command_line_answers(tmp_path: Path) -> None:
+    port = str(free_port())
+    with subprocess.Popen(
+        command("server", "--port", port, "--object-size", "4k"), stderr=subprocess.PIPE, text=True, cwd=tmp_path
+    ) as server:
+        assert server.stderr is not None and f"http://127.0.0.1:{port}" in server.stderr.readline()
+        wait_for(int(port))
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/bucket/any-key", timeout=30) as answer:
+            assert len(answer.read()) == 4096
+        server.send_signal(signal.SIGINT)
+        assert "answered 1 request" in server.stderr.read()
+    assert server.returncode == 130
