@@ -52,6 +52,11 @@ def missing(reason: str) -> None:
     pytest.skip(reason)
 
 
+def not_packaged(reason: str) -> None:
+    """Skip a test whose peer no package of the system brings, also where peers are required."""
+    pytest.skip(reason)
+
+
 @cache
 def may_mount() -> bool:
     """Whether this user may mount file systems, and the programs for that are there."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from here import missing
+from here import not_packaged
 from hwdyno.measure import engine
 from hwdyno.measure.engine import Stop
 
@@ -67,7 +67,9 @@ def null_store() -> Iterator[str]:
 def versitygw(folder: Path) -> Iterator[str]:
     """The URL of a real store, whose buckets are the folders below ``folder``."""
     if not PROGRAM:
-        missing(f"no versitygw (go install github.com/versity/versitygw/cmd/versitygw@{VERSION}, HWDYNO_VERSITYGW)")
+        not_packaged(
+            f"no versitygw (go install github.com/versity/versitygw/cmd/versitygw@{VERSION}, HWDYNO_VERSITYGW)"
+        )
     port = free_port()
     keys = {"ROOT_ACCESS_KEY_ID": ACCESS_KEY, "ROOT_SECRET_ACCESS_KEY": SECRET_KEY}
     store = subprocess.Popen(

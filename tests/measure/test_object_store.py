@@ -216,3 +216,14 @@ def test_the_null_server_of_the_command_line_answers(tmp_path: Path) -> None:
         server.send_signal(signal.SIGINT)
         assert "answered 1 request" in server.stderr.read()
     assert server.returncode == 130
+
+
+def test_a_store_that_refuses_the_first_request_keeps_nothing(tmp_path: Path, store: str) -> None:
+    alone = f"http://127.0.0.1:{free_port()}"
+    for words, says in (
+        (("--endpoint", alone), "Connection refused"),
+        (("--endpoint", store.replace("http:", "https:")), "TLS is not supported yet"),
+    ):
+        done = hwdyno(tmp_path, *words, "--bucket", "b", "--budget", "2s", "--no-page", "--quiet")
+        assert done.returncode == 2 and says in done.stderr
+        assert "may remain" not in done.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -159,11 +160,15 @@ class StoredObjects(Preparation):
         """The objects, which are removed after; what killed runs left below the same prefix goes first."""
         first = self.layouts[0]
         reached = {name: first[name] for name in CONNECTION if name in first}
-        marked = False
+        marked, refused = False, ""
         try:
             for layout in self.layouts:
                 says(f"writing {plural(int(layout['objects']), 'object')} of {format_bytes(layout['object_size'])}")
-                made = self._lay_out(host, layout, marked=marked)
+                try:
+                    made = self._lay_out(host, layout, marked=marked)
+                except (OSError, ValueError) as error:
+                    refused = "" if marked else str(error)
+                    raise
                 marked = True
                 if removed := int(made.get("left_objects_removed") or 0):
                     says(f"removed {plural(removed, 'object')} of runs that were killed")
@@ -171,7 +176,7 @@ class StoredObjects(Preparation):
                     says(f"objects of {plural(others, 'other run')} stay: it may still measure, or ran on another host")
             yield True
         finally:
-            self._remove(host, reached, says)
+            self._remove(host, reached, says, refused)
 
     def _lay_out(self, host: Host, layout: dict[str, Any], *, marked: bool) -> dict[str, Any]:
         parameters = {**layout, "marked": marked, "create_bucket": self.creates_bucket and not marked}
@@ -181,13 +186,26 @@ class StoredObjects(Preparation):
             raise make_error(error) from None
         return details
 
-    def _remove(self, host: Host, reached: dict[str, Any], says: Says) -> None:
-        """Remove the run's objects; those that stay are the next run's to remove."""
+    def _remove(self, host: Host, reached: dict[str, Any], says: Says, refused: str) -> None:
+        """Remove the run's objects; those that stay are the next run's to remove.
+
+        A store that refuses the removal as it refused the first request (``refused``) has none, nor has one without
+        the mark, which is written first and removed last.
+        """
         try:
             host.run(OBJECT_REMOVAL, reached)
         except (OSError, ValueError) as error:
+            says_why = str(make_error(error) if isinstance(error, OSError) else error)
+            if refused and _find_refusal(says_why) in {_find_refusal(refused), "404"}:
+                return
             prefix = reached["prefix"]
-            says(f"objects below {prefix} may remain ({error}); the next run with this --prefix removes them")
+            says(f"objects below {prefix} may remain ({says_why}); the next run with this --prefix removes them")
+
+
+def _find_refusal(text: str) -> str:
+    """The HTTP status in an error of the engine; the whole text where a store gave none."""
+    status = re.search(r": (\d{3}): ", text)
+    return status[1] if status else text
 
 
 def _summarize(run: Run) -> Iterator[str]:
