@@ -224,6 +224,6 @@ def test_a_store_that_refuses_the_first_request_keeps_nothing(tmp_path: Path, st
         (("--endpoint", alone), "Connection refused"),
         (("--endpoint", store.replace("http:", "https:")), "TLS is not supported yet"),
     ):
-        done = hwdyno(tmp_path, *words, "--bucket", "b", "--budget", "2s", "--no-page", "--quiet")
+        done = hwdyno(tmp_path, *words, "--bucket", "bench", "--budget", "2s", "--no-page", "--quiet")
         assert done.returncode == 2 and says in done.stderr
         assert "may remain" not in done.stderr
