@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fuzz.folders import write_folder
 from hwdyno import formats
 from hwdyno.cli.main import main
 from hwdyno.explain.findings import explain
@@ -184,6 +185,24 @@ def test_cosbenchs_processing_time_is_until_the_first_byte() -> None:
     assert "contradicts_itself" in rules(cosbench.read(text, "x"))
     with pytest.raises(UserError, match="no column 'Throughput'"):
         cosbench.read("Stage,Op-Name,Op-Type,Op-Count,Byte-Count,Avg-ResTime,\n", "x")
+
+
+def test_archive_of_cosbench_has_the_workers_of_each_stage(tmp_path: Path) -> None:
+    write_folder((SEEDS / "cosbench_archive/w1.txt").read_text(), tmp_path)
+    run = formats.read_folder(tmp_path)
+    assert run.imported_from == "cosbench-archive" and not rules(run) - {"faults"}
+    prepare, get, put, _ = run.experiments[0].points
+    assert prepare.parameters["concurrency"] == 1
+    # Two operations share the workers of the main stage.
+    assert "concurrency" not in {**get.parameters, **put.parameters}
+    (claim,) = [claim for claim in get.claims if claim.what == "requests in flight"]
+    assert claim.follows == 8 and claim.stated == near(320.56 * 12.06e-3 + 80.37 * 50.92e-3)
+    config = tmp_path / "w1-s3-sample/workload-config.xml"
+    config.write_text(config.read_text().replace('workers="8"', 'workers="4"'))
+    assert "contradicts_itself" in rules(formats.read_folder(tmp_path))
+    config.write_text("<workload>")
+    with pytest.raises(UserError, match="not readable XML"):
+        formats.read_folder(tmp_path)
 
 
 def test_elbenchos_objects_are_no_files() -> None:

@@ -382,6 +382,7 @@ TARGETS = (
         "any_format", _any_format, seeds=("dlio", *(f"fuzz/{name}" for name in ("mlc", "stream", "linpack", "iperf3")))
     ),
     Target("mlpstorage", folders.read_results, words=("=== ", "summary.json\n", "_metadata.json\n", "NaN", "null")),
+    Target("cosbench_archive", folders.read_results, words=("=== ", "workload-config.xml\n", "<work", "workers=", ",")),
     Target("zstd", packed.unpack),
     Target("by_shape", _any_format, words=("MB/s", "$ dd if=x", "### ", "avg:", "(ms):", "|", "per second", "IOPS")),
     Target("statements", _any_format, words=(". ", "depth ", "SATA", "eMMC", "inverse", "threads", "IOPS of ", "best")),
