@@ -1,9 +1,9 @@
 """What object storage's tools print is read as requests to a store, and held to what each states twice.
 
 The samples are figures from the tools' documentation and from published logs: warp's README and its test data
-(minio/warp), posts with its report of version 1, Wasabi's README (wasabi-tech/s3-benchmark), and elbencho's text in
-breuner/elbencho#114 and ceph/cbt#359. Those of warp's JSON and of COSBench's CSV have the fields that the programs
-write, and figures of ours.
+(minio/warp), posts with its report of version 1, Wasabi's README (wasabi-tech/s3-benchmark), READMEs of s3bench and its
+forks (igneous-systems/s3bench), and elbencho's text in breuner/elbencho#114 and ceph/cbt#359. Those of warp's JSON and
+of COSBench's CSV have the fields that the programs write, and figures of ours.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fuzz.folders import write_folder
 from hwdyno import formats
 from hwdyno.cli.main import main
 from hwdyno.explain.findings import explain
-from hwdyno.formats import compressed, cosbench, elbencho, s3_benchmark, warp, warp_json, warp_requests
+from hwdyno.formats import compressed, cosbench, elbencho, s3_benchmark, s3bench, warp, warp_json, warp_requests
 from hwdyno.formats.object_results import find_size, read_time
 from hwdyno.formats.row import figures, number
 from hwdyno.model.words import Measurement, Run, UserError
@@ -173,6 +173,18 @@ def test_s3_benchmarks_text_of_version_2_1_is_read() -> None:
     assert get.parameters["concurrency"] == 50 and get.faults[0].count == 3
 
 
+def test_s3benchs_rate_is_stated_or_follows() -> None:
+    run = read("s3bench", "rates.txt")
+    put = points(run)["put"]
+    assert put.parameters == {"operation": "put", "object_size": 100 * MIB, "concurrency": 80} and not rules(run)
+    assert put.throughput.value == near(4248.42 * MIB) and put.rate is not None and put.rate.value == near(42.48)
+    get = points(read("s3bench", "swift.txt"))["get"]
+    assert get.parameters["object_size"] == 1024 and get.rate is not None and get.rate.value == near(1000 / 2.58)
+    text = (SEEDS / "s3bench/rates.txt").read_text().replace("23.538 s", "33.538 s").replace("Errors:  0", "Errors:  9")
+    wrong = s3bench.read(text, "x")
+    assert points(wrong)["put"].faults[0].count == 9 and "contradicts_itself" in rules(wrong)
+
+
 def test_cosbenchs_processing_time_is_until_the_first_byte() -> None:
     run = read("cosbench", "w1-s3-sample.csv")
     (table,) = run.experiments
@@ -294,5 +306,5 @@ def test_broken_json_of_warp_is_refused_in_one_line() -> None:
 def test_every_reader_of_object_storage_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", "--formats"]) == 0
     listed = capsys.readouterr().out
-    for module in (warp, warp_json, warp_requests, s3_benchmark, cosbench):
+    for module in (warp, warp_json, warp_requests, s3_benchmark, s3bench, cosbench):
         assert module.NAME in listed

@@ -27,6 +27,7 @@ SHARE_ERROR = 0.01
 """Tools count requests that straddle the ends of the timed region differently in bytes and in requests."""
 _SIZE_ERROR = 1e-4
 _MAX_MULTIPLE = 64
+_ROUND_MULTIPLES = (100, 200, 500)
 _UNITS = (1 << 30, 10**9, 1 << 20, 10**6, 1 << 10, 10**3)
 _AXES = (
     Axis("operation", kind="choice"),
@@ -127,6 +128,7 @@ def find_size(numbers: Mapping[str, PrintedNumber]) -> int:
     if error > 1 / (4 * _MAX_MULTIPLE):
         return 0
     chosen = {unit * round(size / unit) for unit in _UNITS if 1 <= round(size / unit) <= _MAX_MULTIPLE}
+    chosen.update(unit * multiple for unit in _UNITS for multiple in _ROUND_MULTIPLES)
     chosen.update(1 << power for power in (round(size).bit_length() - 1, round(size).bit_length()) if power > 0)
     nearest = min(chosen, key=lambda candidate: abs(candidate / size - 1), default=0)
     return nearest if nearest and abs(nearest / size - 1) <= error else 0
