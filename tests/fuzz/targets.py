@@ -62,7 +62,7 @@ from hwdyno.system.store import history as index
 from hwdyno.system.store.journal import from_journal
 from simulation.host import SimulatedHost
 
-from fuzz import folders
+from fuzz import folders, packed
 
 DATA = Path(__file__).parents[1] / "data"
 KEPT = DATA / "fuzz-corpus"
@@ -367,22 +367,8 @@ _SEEDS: dict[str, tuple[str, ...]] = {"fio": _JSON_FIO, "dlio": ("dlio", "fuzz/d
 # A peer of the same name reads another output of the same tool.
 _SEEDS |= {name: (f"fuzz/format_{name}",) for name in ("sysbench", "sockperf", "netperf", "ping")}
 _TABLE_WORDS = (
-    "|",
-    "---",
-    ",",
-    "\t",
-    "<tr><td>",
-    "IOPS",
-    "MB/s",
-    "lat us",
-    "p99",
-    "bs",
-    "QD",
-    "4k",
-    "1,234",
-    "70/30",
-    "unit",
-)
+    "|", "---", ",", "\t", "<tr><td>", "IOPS", "MB/s", "lat us", "p99", "bs", "QD", "4k", "1,234", "70/30", "unit",
+)  # fmt: skip
 _FMA = {"operation": "fma", "precision": "double"}
 _JOB_WORDS = (*SUPPORTED, *HARMLESS, *WHY, "[global]", "[a]", "zipf:1.1", "zoned:1/1", "4k/50:8k/50", "50%", "${HOME}")
 _PLAN_WORDS = ("profile", "only", "[[experiment]]", "axes", "kernel", "storage_blocks", "iodepth", "storage.grid", "..")
@@ -396,6 +382,8 @@ TARGETS = (
         "any_format", _any_format, seeds=("dlio", *(f"fuzz/{name}" for name in ("mlc", "stream", "linpack", "iperf3")))
     ),
     Target("mlpstorage", folders.read_results, words=("=== ", "summary.json\n", "_metadata.json\n", "NaN", "null")),
+    Target("cosbench_archive", folders.read_results, words=("=== ", "workload-config.xml\n", "<work", "workers=", ",")),
+    Target("zstd", packed.unpack),
     Target("by_shape", _any_format, words=("MB/s", "$ dd if=x", "### ", "avg:", "(ms):", "|", "per second", "IOPS")),
     Target("statements", _any_format, words=(". ", "depth ", "SATA", "eMMC", "inverse", "threads", "IOPS of ", "best")),
     Target("fio_job", _job, words=_JOB_WORDS),

@@ -41,7 +41,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         "files",
         metavar="FILE",
         nargs="*",
-        help="a tool's output, a table (CSV, Markdown, HTML), a results folder of mlpstorage, or - for pasted cells",
+        help="a tool's output, a table (CSV, Markdown, HTML), a results folder of mlpstorage or COSBench, "
+        "or - for pasted cells",
     )
     from hwdyno.cli.options import add_limits, add_map
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hwdyno.formats.catalogue import list_folder_formats, list_formats
+from hwdyno.formats.compressed import read_result_file
 from hwdyno.formats.every_format import collapse_blanks, is_known, is_result_folder, read_every, read_folder
 from hwdyno.formats.format import LARGEST_BYTES, read_as
 
@@ -16,4 +17,5 @@ __all__ = [
     "read_as",
     "read_every",
     "read_folder",
+    "read_result_file",
 ]

@@ -1,10 +1,13 @@
-"""Reads elbencho's text into a Run: each operation when its last thread was done. Its MiB are of 2^20 bytes."""
+"""Reads elbencho's text into a Run: files, or objects of an S3 store, each operation when its last thread was done.
+
+Its MiB are of 2^20 bytes.
+"""
 
 from __future__ import annotations
 
 import re
 
-from hwdyno.formats import printed
+from hwdyno.formats import elbencho_objects, object_results, printed
 from hwdyno.formats.row import figures, make_point, number
 from hwdyno.model.kernels import STORAGE_BLOCKS
 from hwdyno.model.words import Measurement, Parameters, Run
@@ -28,10 +31,18 @@ def recognizes(text: str) -> bool:
 
 def read(text: str, name: str) -> Run:
     """Make a Run of it. Raises ``UserError`` in one line."""
-    points: list[Measurement] = []
+    points, of_store = list[Measurement](), list[Measurement]()
+    command = elbencho_objects.find_command(text)
     starts = list(_START.finditer(text))
     for at, match in enumerate(starts):
         part = text[match.start() : starts[at + 1].start() if at + 1 < len(starts) else len(text)]
+        if elbencho_objects.is_of_store(part):
+            elapsed = _ELAPSED.search(part)
+            seconds = _seconds(elapsed[2]) if elapsed else None
+            time = number(str(seconds)) if seconds else None
+            made = elbencho_objects.read_operation(match["operation"] or "", part, command, time)
+            of_store += [made] if made else []
+            continue
         lines = {label: last for label, _, last in _LINE.findall(part)}
         operation = (match["operation"] or "").lower()
         parameters: Parameters = {"operation": operation} if operation not in {"read", "write"} else {"rw": operation}
@@ -50,7 +61,7 @@ def read(text: str, name: str) -> Run:
         made = make_point(parameters, found)
         points += [made] if made else []
     table = printed.experiment("storage.elbencho", "elbencho results", STORAGE_BLOCKS, "operation", points)
-    return printed.run(NAME, "elbencho", text, name, [table])
+    return printed.run(NAME, "elbencho", text, name, [table, object_results.experiment("elbencho", of_store)])
 
 
 def _seconds(text: str) -> float | None:

@@ -96,4 +96,6 @@ def read_folder(path: Path) -> Run:
     for form in list_folder_formats().values():
         if form.recognizes_folder(folder):
             return foreign.check_document(declare_axes(form.read_folder(folder)), str(path), foreign.MAX_COUNT)
-    raise UserError(f"{path} is a folder without results of mlpstorage; name files, or a folder that has some")
+    raise UserError(
+        f"{path} is a folder without results of mlpstorage or COSBench; name files, or a folder that has some"
+    )

@@ -28,7 +28,7 @@ _ROUNDING = 6e-4
 _FACTORS = sorted({*DECIMAL.values(), *BINARY.values(), 1 / 8, 125.0, 125e3, 125e6, 125e9, 60})
 """What a reader may take a unit for that people write in several ways."""
 _UNIT_AHEAD = re.compile(r"\( *((?:[num]?sec|[nuµm]s)|[kKMG]i?B/s)\)")
-_DOCUMENT = re.compile(r"\s*(?:\{\s*\"|\[\s*[{\"])")
+_DOCUMENT = re.compile(r"\s*(?:\{\s*\"|\[\s*[{\"]|idx\tthread\top\t|Stage,Op-Name,Op-Type,)")
 _NOTHING_NEW = re.compile(
     r"\bresolution\b|1,000,000 bytes/s|^\s+(?:bw +\(|iops +:|lat \([num]?sec\) +:|submit|complete|latency +:)", re.I
 )

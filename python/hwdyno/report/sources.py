@@ -103,12 +103,11 @@ def read_head(path: Path) -> str:
 def _is_foreign(path: Path) -> bool:
     """Whether a file is another tool's output, a table or any other text, and no document of hwdyno's."""
     from hwdyno import formats
-    from hwdyno.system import foreign
 
     if not path.is_file():
         return False
     try:
-        text = foreign.read_text(path, formats.LARGEST_BYTES, errors="replace")
+        text = formats.read_result_file(path)
     except UserError:
         return False
     may_be_ours = text.lstrip()[:1] in {"{", "["}
@@ -148,7 +147,6 @@ def read_sources(names: Sequence[str], maps: Mapping[str, str]) -> list[ResultFi
     """Read every file. Raises ``UserError`` in one line."""
     from hwdyno import formats
     from hwdyno.formats import published, table_rows
-    from hwdyno.system import foreign
 
     texts = list[tuple[str, str | None]]()
     for name in names:
@@ -157,7 +155,7 @@ def read_sources(names: Sequence[str], maps: Mapping[str, str]) -> list[ResultFi
         if name != STDIN and Path(name).is_dir():
             texts.append((name, None))
             continue
-        text = _stdin() if name == STDIN else foreign.read_text(Path(name), formats.LARGEST_BYTES, errors="replace")
+        text = _stdin() if name == STDIN else formats.read_result_file(Path(name))
         texts.append((("clipboard" if name == STDIN else name), text))
     heads = [head for _, text in texts if maps and text for head in published.list_heads(text)]
     for wanted in maps:
@@ -169,12 +167,13 @@ def read_sources(names: Sequence[str], maps: Mapping[str, str]) -> list[ResultFi
 
 
 def _stdin() -> str:
+    from hwdyno.formats.compressed import unpack
     from hwdyno.system import foreign
 
     data = foreign.read_at_most(sys.stdin.buffer, LARGEST_STDIN + 1)
     if len(data) > LARGEST_STDIN:
         raise UserError(f"the input is larger than {LARGEST_STDIN >> 20} MiB; write it to a file")
-    return data.decode(errors="replace")
+    return unpack(data, "the input").decode(errors="replace")
 
 
 def _source(name: str, text: str | None, maps: Mapping[str, str]) -> ResultFile:

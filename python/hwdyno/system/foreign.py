@@ -29,6 +29,16 @@ Made = TypeVar("Made")
 
 def read_text(path: Path, max_bytes: int, kind: str = "", *, errors: str = "strict") -> str:
     """Read a text file of limited size; ``kind`` is what it should be, for messages. Raises ``UserError``."""
+    data = read_bytes(path, max_bytes)
+    try:
+        return data.decode("utf-8", errors)
+    except UnicodeDecodeError as error:
+        why = f"byte {error.start} is {data[error.start]:#04x}, which is not UTF-8"
+        raise UserError(f"{path} is not readable as {kind or 'text'}: {why}") from None
+
+
+def read_bytes(path: Path, max_bytes: int) -> bytes:
+    """Read a file of limited size. Raises ``UserError``."""
     try:
         with path.open("rb") as file:
             data = read_at_most(file, max_bytes + 1)
@@ -36,11 +46,7 @@ def read_text(path: Path, max_bytes: int, kind: str = "", *, errors: str = "stri
         raise UserError(f"cannot read {path}: {(getattr(error, 'strerror', None) or str(error)).lower()}") from None
     if len(data) > max_bytes:
         raise UserError(f"{path} is too large for its kind ({max_bytes >> 10} KiB)")
-    try:
-        return data.decode("utf-8", errors)
-    except UnicodeDecodeError as error:
-        why = f"byte {error.start} is {data[error.start]:#04x}, which is not UTF-8"
-        raise UserError(f"{path} is not readable as {kind or 'text'}: {why}") from None
+    return data
 
 
 def read_at_most(file: IO[bytes], max_bytes: int) -> bytes:

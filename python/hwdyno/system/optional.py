@@ -11,6 +11,7 @@ EXTRAS = {
     "mpi": "mpi4py",
     "parquet": "pyarrow",
     "postgres": "psycopg",
+    "zstd": "zstandard",
 }
 """The library that an extra of ``pyproject.toml`` installs, by the extra's name."""
 
