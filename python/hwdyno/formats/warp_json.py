@@ -92,8 +92,6 @@ def _to_requests(word: str, operation: Table, *, is_mixed: bool) -> Requests:
     details = {
         "objects_per_request": per_request if per_request > 1 else 0,
         "concurrency_of_all": concurrency if is_mixed else 0,
-        # Each has its own percentiles; here is their mean, weighted by requests.
-        "percentiles_of_windows": windows if windows > 1 else 0,
     }
     return Requests(
         word,
@@ -137,7 +135,10 @@ def _size(window: Table) -> int:
 
 
 def _merge(windows: list[Table], names: Mapping[str, str], within: str = "") -> dict[str, float]:
-    """Times in s over windows: means weighted by requests, and the extremes of all."""
+    """Times in s over windows: the mean weighted by requests, and the extremes of all.
+
+    Percentiles are those of a single window: of several, none follows from theirs.
+    """
     sums, weights, found = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0), dict[str, float]()
     for window in windows:
         if within and window.values.get(within) is None:
@@ -151,7 +152,8 @@ def _merge(windows: list[Table], names: Mapping[str, str], within: str = "") -> 
             elif value > 0:
                 sums[name] += requests * value / merged
                 weights[name] += requests
-    found |= {name: sums[name] / weight for name, weight in weights.items() if weight > 0}
+    kept = {"mean"} if len(windows) > 1 else {*names}
+    found |= {name: sums[name] / weight for name, weight in weights.items() if weight > 0 and name in kept}
     return found
 
 
