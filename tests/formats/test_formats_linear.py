@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from here import sample
 from hwdyno.formats import collapse_blanks, list_formats, read_every
 from hwdyno.formats.by_shape import read_by_shape
 from hwdyno.model.words import UserError
@@ -56,7 +57,9 @@ def hostile(unit: str) -> str:
 @pytest.mark.parametrize("unit", UNITS, ids=repr)
 def test_each_reader_ends_in_time(unit: str) -> None:
     for name, form in list_formats().items():
-        for before in {"", sample_outputs().get(name, "").rstrip("\n")}:
+        known = sample_outputs().get(name, "").rstrip("\n")
+        # What follows a tool's own output reaches further into its reader than what is alone.
+        for before in [known, ""][: sample(1, 2 if known else 1)]:
             text = collapse_blanks(before + "\n" * bool(before) + hostile(unit))
             with limited(), contextlib.suppress(UserError):
                 if form.recognizes(text) or not before:
