@@ -38,4 +38,4 @@ def test_lines_whose_figures_no_run_has_are_counted(more: str, says: str) -> Non
 def test_a_text_of_a_million_quantities_is_not_searched_whole() -> None:
     text = STREAM + "It took 17.31 s and then 18.33 s.\n" * 100_000
     runs, _ = formats.read_every(text, "post.txt")
-    assert "lines, for example 'It took 17.31 s" in runs[0].notes[0].says
+    assert "lines or more, for example 'It took 17.31 s" in runs[0].notes[0].says

@@ -259,7 +259,7 @@ def test_command_line_measures_named_agents(engine: str, tmp_path: Path) -> None
 
 
 PASSIVE = {
-    "network_server": "it waits for clients, and takes no time of its own",
+    "network_server": "it waits for clients, and times nothing",
     "object_server": "likewise",
     "object_removal": "it removes what a run made, and is not timed beside others",
 }

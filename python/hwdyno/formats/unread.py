@@ -19,14 +19,14 @@ LONGEST_LINE = 400
 _MANY_DIGITS = 4
 """Digits that two figures do not share by chance."""
 MAX_QUANTITIES = 4_000
-"""Quantities that are looked up; what a longer text has is not counted."""
+"""Quantities that are looked up; of a longer text the count is a least one."""
 _SETTINGS = {"", "bytes", "transfers/s", "cycles"}
 """Kinds of units that rather belong to a setting than to a result."""
 _RATES = {"bytes/s", "operations/s", "FLOP/s"}
 _ROUNDING = 6e-4
 """How far a reader's figure may be from the printed one, as a share: three digits and a half."""
-_FACTORS = sorted({*DECIMAL.values(), *BINARY.values(), 1 / 8, 125.0, 125e3, 125e6, 125e9, 60})
-"""What a reader may take a unit for that people write in several ways."""
+_FACTORS = sorted({*DECIMAL.values(), *BINARY.values(), 1 / 8, 125.0, 125e3, 125e6, 125e9, 60} - {1})
+"""What a reader may take a unit for that people write in several ways; a number alone may be a count."""
 _UNIT_AHEAD = re.compile(r"\( *((?:[num]?sec|[nuµm]s)|[kKMG]i?B/s)\)")
 _DOCUMENT = re.compile(r"\s*(?:\{\s*\"|\[\s*[{\"]|idx\tthread\top\t|Stage,Op-Name,Op-Type,)")
 _NOTHING_NEW = re.compile(
@@ -38,30 +38,34 @@ _PLAIN = re.compile(r"(?<![\w.])\d{1,20}(?:\.\d{1,12})?(?![\w.%])")
 
 def note_unread(text: str, runs: Sequence[Run]) -> list[Run]:
     """The Runs read from a text, the first with a note that counts the lines whose figures are in none of them."""
-    lines = list(_list_unread(text, runs))
+    lines, is_whole = _list_unread(text, runs)
     if not lines:
         return list(runs)
     example = next((line for line, is_result in lines if is_result), lines[0][0])
-    note = Note(NOT_READ, f"{plural(len(lines), 'line')}, for example '{example[:80]}'")
+    more = "" if is_whole else " or more"
+    note = Note(NOT_READ, f"{plural(len(lines), 'line')}{more}, for example '{example[:80]}'")
     return [replace(runs[0], notes=(*runs[0].notes, note)), *runs[1:]]
 
 
-def _list_unread(text: str, runs: Sequence[Run]) -> Iterator[tuple[str, bool]]:
-    """Each line, and whether one of its units is of a result."""
+def _list_unread(text: str, runs: Sequence[Run]) -> tuple[list[tuple[str, bool]], bool]:
+    """Each line, with whether a unit in it is of a result; and whether the whole text was searched."""
+    found: list[tuple[str, bool]] = []
     if _DOCUMENT.match(text):
-        return  # A document's figures have names.
-    known = sorted({abs(number) for run in runs for result in run.experiments for number in _numbers(result)})
+        return found, True  # A document's figures have names.
+    results = (result for run in runs for result in run.experiments)
+    known = sorted({abs(number) for result in results for number in _numbers((result.points, result.fixed))})
     tried = 0
     for line in text.splitlines():
         figures = [] if _NOTHING_NEW.search(line) else list(_figures(line[:LONGEST_LINE]))
         tried += len(figures)
         if tried > MAX_QUANTITIES:
-            return
+            return found, False
         # A known time beside a rate does not make the rate known.
         telling = [values for kind, values in figures if kind in {*_RATES, ""}]
         candidates = telling if any(kind in _RATES for kind, _ in figures) else [values for _, values in figures]
         if figures and not any(_has(known, value) for values in candidates for value in values):
-            yield " ".join(line.split()), any(kind not in _SETTINGS for kind, _ in figures)
+            found.append((" ".join(line.split()), any(kind not in _SETTINGS for kind, _ in figures)))
+    return found, True
 
 
 def _figures(line: str) -> Iterator[tuple[str, list[float]]]:

@@ -25,7 +25,7 @@ class Edition:
 
     document: str
     """The file of mlcommons/storage that has its rules."""
-    least_au: dict[str, float]
+    min_au: dict[str, float]
     """The least AU of each of its workloads, as a share."""
     measured_runs: int
     warm_up: Literal["", "unseen", "kept"]

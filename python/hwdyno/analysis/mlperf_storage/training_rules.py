@@ -41,7 +41,7 @@ def _check_series(runs: Sequence[RunFacts]) -> list[Judgement]:
 
 def _check_utilization(runs: Sequence[RunFacts]) -> list[Judgement]:
     name, first = "trainingAcceleratorUtilizationCheck", runs[0]
-    least = edition_of_run(first).least_au.get(first.workload) or first.au_template
+    least = edition_of_run(first).min_au.get(first.workload) or first.au_template
     known = [facts for facts in runs if facts.au is not None]
     if not least:
         return report_unknown(name, runs, f"no least AU is defined for {first.workload or 'an unnamed workload'}")
@@ -61,7 +61,7 @@ def _check_utilization(runs: Sequence[RunFacts]) -> list[Judgement]:
 
 
 def _check_workload(runs: Sequence[RunFacts]) -> list[Judgement]:
-    first, known = runs[0], edition_of_run(runs[0]).least_au
+    first, known = runs[0], edition_of_run(runs[0]).min_au
     if not first.workload or first.workload in known or first.division not in {"closed", "open"}:
         return []
     return report_broken(
