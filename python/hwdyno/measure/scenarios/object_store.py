@@ -16,7 +16,7 @@ from hwdyno.measure.scenarios.request import Option, Request
 from hwdyno.measure.scenarios.scenario import Scenario
 from hwdyno.model.histogram import latency_quantile
 from hwdyno.model.kernels import OBJECT_LAYOUT, OBJECT_REMOVAL, OBJECT_REQUESTS
-from hwdyno.model.units import format_bytes, format_ns, number_at, plural
+from hwdyno.model.units import format_ns, format_size, number_at, plural
 from hwdyno.model.words import Measurement, Parameters, Run, UserError
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _list_layouts(plan: Plan) -> tuple[dict[str, Any], ...]:
 
 def _describe(plan: Plan, endpoint: str, prefix: str) -> str:
     parts = [
-        f"{plural(int(layout['objects']), 'object')} of {format_bytes(layout['object_size'])}"
+        f"{plural(int(layout['objects']), 'object')} of {format_size(layout['object_size'])}"
         for layout in _list_layouts(plan)
     ]
     shown = f"{prefix.rpartition('hwdyno-')[0]}hwdyno-…/"
@@ -163,7 +163,7 @@ class StoredObjects(Preparation):
         marked, refused = False, ""
         try:
             for layout in self.layouts:
-                says(f"writing {plural(int(layout['objects']), 'object')} of {format_bytes(layout['object_size'])}")
+                says(f"writing {plural(int(layout['objects']), 'object')} of {format_size(layout['object_size'])}")
                 try:
                     made = self._lay_out(host, layout, marked=marked)
                 except (OSError, ValueError) as error:
