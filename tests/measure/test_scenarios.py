@@ -215,7 +215,8 @@ def test_a_groups_word_chooses_its_experiments() -> None:
     assert not any(experiment.resource == "training" for experiment, _ in plan.select(None, HOST))
 
 
-@pytest.mark.parametrize("option", ["--kv-cache llama3.1-8b", "--vector-search=diskann --vectors 500"])
+# A given capacity: the default is half of the free space, which other tests change meanwhile.
+@pytest.mark.parametrize("option", ["--kv-cache llama3.1-8b --capacity 1G", "--vector-search=diskann --vectors 500"])
 def test_old_spelling_names_new_one(option: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = [*option.split(), "--path", str(place), "--dry-run", "--quiet"]
     assert main(["inference", *words]) == 0

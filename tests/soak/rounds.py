@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -103,6 +104,7 @@ class Runner:
         self.args = args
         self.place = Place(folder / "data", folder / "out", args.port)
         self.home = folder / "home"
+        self.first_home = folder / "home-of-round-1"
         for path in (self.place.data, self.place.out, self.home):
             path.mkdir(parents=True)
         self.mark = f"soak-{os.getpid()}-{time.monotonic_ns()}"
@@ -164,6 +166,15 @@ class Runner:
         for name, values in seen.items():
             self.soak.process[name].append(values)
         self.soak.rounds += 1
+        self._begin_with_the_same_runs()
+
+    def _begin_with_the_same_runs(self) -> None:
+        """Give the next round the home that the first left: history and what compares with it read every Run there."""
+        if not self.first_home.exists():
+            shutil.copytree(self.home, self.first_home)
+            return
+        shutil.rmtree(self.home)
+        shutil.copytree(self.first_home, self.home)
 
     def _judge(self, command: Command, how: str, status: int, says: str, began: float, cpu_s: float) -> None:
         """Count what failed and what is left, and rest so long that the share of a processor is kept."""
