@@ -36,6 +36,22 @@ DLIO = """[METRIC] Number of Simulated Accelerators: 1
 [METRIC] Training I/O Throughput (MB/second): {rate} (0.0000)
 [METRIC] train_au_meet_expectation: fail
 """
+SYSBENCH = """### Test with {threads} threads
+General statistics:
+    total time:                          {seconds}s
+    total number of events:              {events}
+
+Latency (ms):
+         min:                                  3.06
+         avg:                                  {mean}
+         max:                                  {most}
+         95th percentile:                      3.82
+"""
+# github.com/akopytov/sysbench/issues/286.
+TEN = SYSBENCH.format(threads=10, seconds=10.0052, events=32189, mean=3.10, most=7.36)
+WAITING = SYSBENCH.format(threads=16, seconds=10.0057, events=32517, mean=4.92, most=630.72)
+SERVED_TOO = SYSBENCH.format(threads=16, seconds=10.0057, events=51500, mean=3.11, most=7.40)
+SLOWER = SYSBENCH.format(threads=10, seconds=10.0052, events=20000, mean=5.00, most=7.36)
 
 
 @pytest.mark.parametrize(
@@ -46,6 +62,10 @@ DLIO = """[METRIC] Number of Simulated Accelerators: 1
         (REQUESTED.format(rate="inf", served=5.99), "requested_rate", ""),
         (CROWD, "sent_at_once", "562 in flight on average, of 1,000 in all. TTFT, 9.63 s"),
         (STREAM, "sent_at_once", ""),
+        (TEN + WAITING, "more_load_waits", "3.22 k/s and 3.25 k/s. About 10 are served at a time"),
+        (TEN + SERVED_TOO, "more_load_waits", ""),
+        (SLOWER + WAITING, "more_load_waits", ""),
+        (WAITING, "more_load_waits", ""),
         (DLIO.format(au="0.0000", rate="0.0000"), "zero_result", "its figures are zeros"),
         (DLIO.format(au="0.0000", rate="0.0000"), "failed_au", ""),
         (DLIO.format(au="50.00", rate="91.5"), "zero_result", ""),

@@ -165,10 +165,10 @@ def test_an_interrupt_in_an_epoch_keeps_the_partial_run_and_removes_the_data(pla
 
 
 def test_an_interrupt_while_generating_keeps_what_is_whole_for_the_same_command(place: Path) -> None:
-    # 16 GB are far from written when the first file is there
+    # 3.2 GB are far from written when the first file is there
     larger = "++workload.dataset.record_length_bytes=8000000"
-    process = started(place, "--samples", "2000", "--generate", larger)
-    train = place / "hwdyno-small-2000" / "train"
+    process = started(place, "--samples", "400", "--generate", larger)
+    train = place / "hwdyno-small-400" / "train"
     until(process, lambda: train.is_dir() and next(train.glob("*.npz"), None) is not None)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)

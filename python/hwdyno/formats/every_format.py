@@ -11,6 +11,7 @@ from hwdyno.formats.by_shape import read_by_shape
 from hwdyno.formats.catalogue import list_folder_formats, list_formats
 from hwdyno.formats.format import read_as
 from hwdyno.formats.result_folder import ResultFolder
+from hwdyno.formats.statements import add_statements
 from hwdyno.formats.unread import note_unread
 from hwdyno.model.axes import declare_axes
 from hwdyno.model.words import Run, UserError
@@ -76,7 +77,7 @@ def read_every(text: str, name: str, maps: Mapping[str, str] | None = None) -> t
         runs.append(foreign.check_document(declare_axes(shaped[0]), name, foreign.MAX_COUNT))
         readings.append(shaped[1])
     if runs:
-        return note_unread(text, runs), readings
+        return note_unread(text, add_statements(runs, text)), readings
     if refused:
         raise refused[0]
     raise UserError(f"{name} has no known tool's output and no table with results; name a column: --map 'bw=MB/s'")

@@ -66,6 +66,18 @@ def counting(result: ExperimentResult, noun: str) -> ExperimentResult:
     return replace(result, declaration=Declaration(operation=noun)) if noun else result
 
 
+def _join(experiments: Sequence[ExperimentResult]) -> tuple[ExperimentResult, ...]:
+    """The experiments, those that differ in their points alone as one: a test that was repeated with another load."""
+    same: dict[str, list[ExperimentResult]] = {}
+    for result in experiments:
+        same.setdefault(repr(replace(result, points=(), planned=0)), []).append(result)
+    joined = []
+    for first, *more in same.values():
+        points = (*first.points, *(point for result in more for point in result.points))
+        joined.append(replace(first, points=points, planned=len(points)) if more else first)
+    return tuple(joined)
+
+
 def run(
     form: str,
     tool: str,
@@ -79,7 +91,7 @@ def run(
 
     ``unread`` are the tool's lines with figures that are in no table: they are counted in a note, with an example.
     """
-    found = tuple(result for result in experiments if result.points)
+    found = _join([result for result in experiments if result.points])
     if not found:
         raise UserError(f"{name} looks like {tool}'s output, but has no table of results")
     if sum(len(result.points) for result in found) > MAX_POINTS:

@@ -179,7 +179,6 @@ def _stdin() -> str:
 def _source(name: str, text: str | None, maps: Mapping[str, str]) -> ResultFile:
     """What a file or, without a text, a folder has."""
     from hwdyno import formats
-    from hwdyno.formats.statements import add_statements
     from hwdyno.system.store import from_json
 
     if text is None:
@@ -187,7 +186,7 @@ def _source(name: str, text: str | None, maps: Mapping[str, str]) -> ResultFile:
     if '"hwdyno.run/' in text[:65536]:
         return ResultFile(name, (from_json(text.encode()),))
     runs, readings = formats.read_every(text, name, maps)
-    return ResultFile(name, tuple(add_statements(runs, text)), tuple(readings))
+    return ResultFile(name, tuple(runs), tuple(readings))
 
 
 def parse_maps(texts: Iterable[str]) -> dict[str, str]:
