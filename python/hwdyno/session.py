@@ -110,7 +110,7 @@ def _measure(scenario: Scenario, plan: Plan, host: Host, store: Store, progress:
         return explain_run(with_stored(run, store) if scenario.has_earlier else run)
 
     # Findings and report load and do about twice as much as the start did, at this machine's present speed.
-    plan = replace(plan, prepared_s=plan.prepared_s + spent_s, ending_s=2 * spent_s)
+    plan = replace(plan, prepared_s=plan.prepared_s + spent_s, ending_s=plan.ending_s + 2 * spent_s)
     bench = Bench(
         host=host,
         store=store,

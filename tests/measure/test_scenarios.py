@@ -108,6 +108,60 @@ def test_experiments_whose_preparation_is_not_to_be_had_are_left_out(tmp_path: P
         assert [planned_experiment.experiment.name for planned_experiment in ready.experiments] == ["memory.threads"]
 
 
+def reading(tmp_path: Path, sizes: dict[str, int], budget_s: float | None) -> tuple[Scenario, list[str]]:
+    """Experiments that each read a file of their own, made at 2 GB/s."""
+    made, notes = planned(tmp_path, ("memory.threads", "compute.threads", "memory.levels"), budget_s=budget_s), []
+    with_files, preparations = [], []
+    for experiment in made.experiments:
+        file = tmp_path / experiment.experiment.name
+        size = sizes.get(experiment.experiment.name, 0)
+        with_files.append(
+            replace(experiment, fixed={**experiment.fixed, "path": str(file)} if size else experiment.fixed)
+        )
+        preparations.append(Noted(name=experiment.experiment.name, notes=notes, where=file, bytes=size))
+    kept = tuple(preparation for preparation in preparations if preparation.bytes)
+    return Scenario(plan=replace(made, experiments=tuple(with_files)), preparations=kept), notes
+
+
+@pytest.mark.parametrize(
+    ("gigabytes", "budget_s", "made"),
+    [
+        ({"memory.threads": 30, "compute.threads": 2}, 12.0, ["compute.threads"]),
+        ({"memory.threads": 30, "compute.threads": 2}, 60.0, ["memory.threads", "compute.threads"]),
+        ({"memory.threads": 30, "compute.threads": 2}, None, ["memory.threads", "compute.threads"]),
+        ({"memory.threads": 8, "compute.threads": 20, "memory.levels": 6}, 12.0, ["memory.threads", "memory.levels"]),
+        # Some answer is better than none, so the least of them is made.
+        ({"memory.threads": 90, "compute.threads": 80, "memory.levels": 99}, 12.0, ["compute.threads"]),
+    ],
+)
+def test_nothing_is_made_for_a_part_that_the_budget_skips(
+    tmp_path: Path, gigabytes: dict[str, int], budget_s: float | None, made: list[str]
+) -> None:
+    sizes = {name: size * 10**9 for name, size in gigabytes.items()}
+    scenario, notes = reading(tmp_path, sizes, budget_s)
+    messages: list[str] = []
+    with scenario.ready(HOST, messages.append) as ready:
+        assert notes == [f"make {name}" for name in made]
+    left_out = set(sizes) - set(made)
+    assert {planned.experiment.name for planned in ready.experiments} == {
+        planned.experiment.name for planned in scenario.plan.experiments
+    } - left_out
+    assert all(name in messages[0] for name in left_out) and ready.left_out == tuple(messages)
+    assert {preparation.where.name for preparation in scenario.prepares()} == set(made)
+    assert {line.experiment for line in scenario.points(2e9)} & set(sizes) == set(made)
+
+
+def test_what_is_made_slower_than_planned_costs_those_behind_it(tmp_path: Path) -> None:
+    scenario, _ = reading(tmp_path, {"memory.threads": 4 * 10**9, "compute.threads": 4 * 10**9}, 8.0)
+    first, second = scenario.preparations
+    slow = replace(scenario, preparations=(Slow(where=first.where, bytes=first.bytes), second))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(time, "monotonic", iter(range(0, 10_000, 7)).__next__)
+        with slow.ready(HOST, silent) as ready:
+            pass
+    assert "compute.threads" not in {planned.experiment.name for planned in ready.experiments}
+
+
 def test_preparing_time_is_not_points(tmp_path: Path) -> None:
     made = Scenario(plan=planned(tmp_path, budget_s=100.0), preparations=(Slow(where=tmp_path),))
     with made.ready(HOST, silent) as ready:

@@ -84,6 +84,8 @@ class Plan:
     """The part of the budget spent on preparation, and on what comes before it."""
     ending_s: float = 0.0
     """The part of the budget kept for what follows the readings."""
+    left_out: tuple[str, ...] = ()
+    """Why experiments are missing, a sentence each."""
     command: str = "hwdyno"
     study: str = ""
     destroy: str = ""

@@ -88,6 +88,7 @@ class PlanRun(RunRecord):
         machines = self.site.machines(self.plan.path)
         self.plan, notes = self._on(machines)
         self.notes += notes
+        self.degraded += plan.left_out
         limits = plan.limits
         for note in notes:
             self.progress.says(note.says)

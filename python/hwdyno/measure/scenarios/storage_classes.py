@@ -59,8 +59,8 @@ def make(request: Request, host: Host) -> Scenario:
 def _parts(request: Request, host: Host, *, timed: bool) -> Scenario:
     """All parts that are wanted; ``timed`` if each states the length of its readings."""
     defaults = {option.name: option.default for option in training.KIND.options}
-    counts = request.options["study_samples"] or SAMPLES.get(request.profile)
-    options = {**defaults, "workload": "unet3d", "accelerator": "a100,h100", "samples": counts}
+    options = {**defaults, "workload": "unet3d", "accelerator": "a100,h100"}
+    options["samples"] = request.options["study_samples"] or _choose_counts(request, options)
     loaded = training.make(replace(request, axes={"accelerators": "1", "epochs": "5"}, options=options), host)
     grids = () if request.options["no_grid"] else (make_grid(request, host, timed=timed),)
     if request.options["no_inference"]:
@@ -84,6 +84,15 @@ def _parts(request: Request, host: Host, *, timed: bool) -> Scenario:
         whole = replace(whole, plan=replace(whole.plan, given=whole.plan.given - {"runtime"}))
     # A study's report has tables.
     return replace(whole, remarks=(), summary=loaded.summary)
+
+
+def _choose_counts(request: Request, options: dict[str, Any]) -> str:
+    """The profile's numbers of samples that a budget has time to generate; empty for as many as it has time for."""
+    counts = SAMPLES.get(request.profile, "").split(",")
+    (kind, *_), *_ = training.choose_workloads(options)
+    bytes_ = training.max_data_bytes(request)
+    fit = [count for count in counts if request.budget_s is None or int(count or 0) * kind.record_bytes <= bytes_]
+    return ",".join(fit)
 
 
 def _model(request: Request, host: Host) -> tuple[Scenario, ...]:

@@ -125,7 +125,7 @@ def make(request: Request, host: Host) -> Scenario:
     )
 
 
-def _max_bytes(request: Request) -> float:
+def max_data_bytes(request: Request) -> float:
     """The largest data set that is generated where no size was given."""
     if request.is_brief:
         return BRIEF_BYTES
@@ -146,7 +146,7 @@ def _within_budget(request: Request) -> Request:
     batch_bytes = max(
         kind.batch_size * kind.record_bytes for kinds in choose_workloads(request.options) for kind in kinds
     )
-    counts = [count for count in _accelerator_counts({}) if 2 * batch_bytes * count <= _max_bytes(request)]
+    counts = [count for count in _accelerator_counts({}) if 2 * batch_bytes * count <= max_data_bytes(request)]
     return replace(request, axes={**request.axes, "accelerators": ",".join(map(str, counts or [1]))})
 
 
@@ -241,7 +241,7 @@ def _size_workload(
     ahead = (1 + kind.read_threads * kind.prefetch) * kind.batch_size * kind.record_bytes * most
     wanted = kind.need_bytes_s * most * care.runtime_s + ahead
     least = 2 * kind.batch_size * most * kind.record_bytes
-    size = max(min(wanted, _max_bytes(request), ROOM_SHARE * free_bytes(path), kind.bytes), least)
+    size = max(min(wanted, max_data_bytes(request), ROOM_SHARE * free_bytes(path), kind.bytes), least)
     found = min(kind.samples, max(1, int(size / kind.record_bytes)))
     shared = most * kind.batch_size
     # So small a set is worth most where its samples are shared evenly.
