@@ -114,6 +114,24 @@ def test_label_states_no_order_and_depth_that_are_unknown(tmp_path: Path) -> Non
     assert point_label(audited(USB_COMMAND + USB_RESULT, tmp_path).experiments[0], 0) == "SEQ1M Q64T1 read"
 
 
+DRIVES = "| Drive | Block | Read MB/s | Write MB/s |\n|---|---|---|---|\n| A | 128k | 450 | 400 |\n"
+
+
+@pytest.mark.parametrize(
+    ("above", "label"),
+    [("", "read 128 KiB"), ("Sequential accesses.\n\n", "SEQ128K read"), ("fio:\n\n", "SEQ128K read")],
+)
+def test_a_table_is_called_sequential_only_where_its_text_is(above: str, label: str, tmp_path: Path) -> None:
+    assert point_label(audited(above + DRIVES, tmp_path).experiments[0], 0) == label
+
+
+def test_best_of_published_memory_figures_is_no_ceiling(tmp_path: Path) -> None:
+    table = "| Working set | Bandwidth (GB/s) |\n|---|---|\n| 64 KiB | 210 |\n| 512 MiB | 22 |\n\nMemory.\n"
+    run = audited(table, tmp_path)
+    assert not any(result.ceilings for result in run.experiments)
+    assert "practical_bandwidth" not in {finding.rule for finding in run.findings}
+
+
 def test_usb_stick_faster_than_its_rating_is_named_without_first_line(tmp_path: Path) -> None:
     assert "34.6 times the rated 150 MB/s" in findings(USB_RESULT, tmp_path, "rated read 150 MB/s")["rated_exceeded"]
     named = findings(USB_COMMAND + USB_RESULT, tmp_path)

@@ -16,6 +16,7 @@ from hwdyno.formats.fio import depth_reached
 from hwdyno.formats.fio_text_jobs import PrintedJob, list_jobs
 from hwdyno.formats.fio_text_lines import Direction
 from hwdyno.formats.row import make_point
+from hwdyno.formats.table_labels import NO_ORDER
 from hwdyno.model.kernels import STORAGE_BLOCKS
 from hwdyno.model.point_details import Note
 from hwdyno.model.quantities import PrintedNumber
@@ -30,7 +31,6 @@ _KINDS = {"slat": "submit", "clat": "complete", "lat": "total"}
 _OF_COMPLETION = Note("percentiles_of_completion", "the percentiles are those of completion (clat), as fio prints them")
 _NO_LAT = Note("latency_of_completion", "the latency is that of completion (clat): the text has no lat line")
 _SIZE_FOLLOWS = Note("block_size_follows", "the block size is bandwidth / IOPS: the text does not state it")
-_NO_PATTERN = Note("pattern_not_stated", "the text does not state whether the order was random or sequential")
 _GROUP = Note("group_total", "the total of a group of jobs (run status), without block size, depth and latency")
 _CROWDED = Note("ran_beside_others", "it ran together with other jobs of its group (no stonewall between them)")
 
@@ -71,11 +71,11 @@ def _make_point(job: PrintedJob, part: Sequence[Direction], *, alone: bool) -> M
     pattern = str(parameters.get("rw") or "")
     if len(part) == 2:
         shares = [direction.numbers["iops"].value for direction in part]
-        notes += [] if pattern else [_NO_PATTERN]
+        notes += [] if pattern else [NO_ORDER]
         parameters.setdefault("rw", "rw")
         parameters["rwmixread"] = round(100 * shares[0] / sum(shares)) if sum(shares) else 50
     elif not pattern or not alone:
-        notes += [] if pattern else [_NO_PATTERN]
+        notes += [] if pattern else [NO_ORDER]
         parameters["rw"] = ("rand" if pattern.startswith("rand") else "") + part[0].name
     if "bs" not in parameters and (size := _block_size(part, job)) is not None:
         parameters["bs"] = size

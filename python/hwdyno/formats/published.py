@@ -17,7 +17,7 @@ from hwdyno.formats.grid_shapes import with_one_unit_a_column
 from hwdyno.formats.named_cells import parted_by_name
 from hwdyno.formats.pairs import split_pairs
 from hwdyno.formats.row import make_point
-from hwdyno.formats.table_labels import TableRow, without_implied_random
+from hwdyno.formats.table_labels import TableRow, note_order, without_implied_random
 from hwdyno.formats.table_laws import COLLECTIVE
 from hwdyno.formats.table_resource import RESOURCES, find_resource
 from hwdyno.formats.table_rows import (
@@ -404,7 +404,8 @@ class _Table:
             parameters.pop(name, None)
         if "rwmixread" in parameters:
             parameters.setdefault("rw", "rw")
-        return make_point(parameters, numbers, row=row.at, heads=self._heads(row, numbers), **need)
+        made = make_point(parameters, numbers, row=row.at, heads=self._heads(row, numbers), **need)
+        return made and replace(made, notes=note_order(parameters, self.text))
 
     def _heads(self, row: TableRow, numbers: Mapping[str, PrintedNumber]) -> dict[str, str]:
         """The heads of the bandwidths in a row, as a map names them."""

@@ -6,8 +6,10 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from hwdyno.formats.grid import Grid
+from hwdyno.model.point_details import Note
 from hwdyno.model.quantities import PrintedNumber
 from hwdyno.model.words import Parameters
 
@@ -44,6 +46,21 @@ def add_labels(rows: list[TableRow], at: int, head: str) -> list[TableRow]:
 
 
 _RANDOM = re.compile(r"(?i)r(?:a?nd)(?:om)?")
+
+
+_ORDERED = re.compile(r"(?i)\bseq|\bfio\b")
+"""Words of an order; fio's ``read`` and ``write`` are sequential."""
+NO_ORDER = Note("pattern_not_stated", "the text does not state whether the order was random or sequential")
+
+
+def note_order(parameters: Parameters, text: str) -> tuple[Note, ...]:
+    """A note on a point that reads or writes in an order that no word of its text states."""
+    return (NO_ORDER,) if parameters.get("rw") in {"read", "write", "rw"} and not _states_order(text) else ()
+
+
+@lru_cache(maxsize=8)
+def _states_order(text: str) -> bool:
+    return _ORDERED.search(text) is not None
 
 
 def without_implied_random(grid: Grid, rows: Sequence[TableRow]) -> list[TableRow]:

@@ -82,6 +82,7 @@ TITLES = {
     "iops": "operations/s", "lat": "latency", "flops": "FLOP/s", "au": "accelerator utilisation",
     "bs": "block size", "iodepth": "queue depth", "numjobs": "jobs", "rw": "access pattern", "n": "equations",
     "read_percent": "share of reads", "write_percent": "share of writes", "size": "file size",
+    "working_set": "working set",
     "lda": "leading dimension", "share": "share of a whole", "cpu": "CPU use",
 }  # fmt: skip
 

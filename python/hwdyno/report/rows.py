@@ -118,7 +118,9 @@ def point_label(experiment: ExperimentResult, point: int) -> str:
         way = direction(parameters, kernel.axes) or str(parameters["rw"])
         others = [name for name in varying([p.parameters for p in experiment.points]) if name not in _GRID_NAMES]
         return " · ".join(filter(None, [f"{short} {way}", make_label(parameters, others, kernel)]))
-    names = varying([p.parameters for p in experiment.points]) or list(experiment.points[point].parameters)
+    names = varying([p.parameters for p in experiment.points])
+    names = list(dict.fromkeys(["rw", "bs", *names])) if is_part and names else names
+    names = names or list(experiment.points[point].parameters)
     return make_label(parameters, names, kernel) or experiment.name
 
 

@@ -56,7 +56,7 @@ def practical_bandwidth(case: Case) -> Verdict | None:
     """The best bandwidth beside the modules' theoretical bandwidth, or why that is unknown."""
     found = [(p.throughput, w) for _, _, p, w in _list_points(case, *BANDWIDTH) if p.throughput.unit == "bytes/s"]
     found = [(value, parameters) for value, parameters in found if from_memory(parameters)]
-    if not found:
+    if not found or case.is_imported:
         return None
     best, parameters = max(found, key=lambda candidate: candidate[0].value)
     how = f"{parameters.get('operation')}, {plural(as_number(parameters.get('threads')) or 1, 'thread')}"
