@@ -14,6 +14,7 @@ from here import sample
 from hwdyno.cli import object as object_command
 from hwdyno.cli.main import make_parser
 from hwdyno.explain.findings import explain
+from hwdyno.explain.findings.object_requests import fit_line
 from hwdyno.measure.measurement import make_measurement
 from hwdyno.measure.scenarios import make_scenario
 from hwdyno.model.words import ExperimentResult, Finding, Measurement, Parameters, Run
@@ -152,3 +153,89 @@ def test_each_failure_is_named_with_its_remedy() -> None:
     assert "Check the store's load" in found.advice
     store, sweeps, _ = planted(3)["skewed clock"]
     assert "Set this machine's clock" in of_the_store(measured(store, *sweeps))["object_faults"].advice
+
+
+def changed(run: Run, **changes: Any) -> dict[str, Finding]:
+    """The findings of a Run with some details of its points replaced."""
+    results = (
+        replace(result, points=tuple(replace(point, details={**point.details, **changes}) for point in result.points))
+        for result in run.experiments
+    )
+    return of_the_store(explain(replace(run, experiments=tuple(results))))
+
+
+def test_a_window_of_loopback_or_of_another_direction_is_no_limit() -> None:
+    store, sweeps, _ = planted(5)["window"]
+    run = measured(store, *sweeps)
+    assert "This machine's window" in changed(run)["object_window"].says
+    assert not changed(run, loopback=True)
+    wide = store.window_bytes / 0.6
+    assert not changed(run, window_bytes=wide)
+    writes = measured(*planted(5)["store's window"][:1], WRITES)
+    assert "The store's window" in changed(writes)["object_window"].says
+    # A store that reads slowly closes its window, too; then the sender waits for little of the time, or carries less.
+    assert not changed(writes, receiver_limited_share=0.29)
+
+
+def test_connections_that_are_made_by_request_are_no_fault() -> None:
+    store, sweeps, _ = planted(5)["lost keep-alive"]
+    anew = [{**parameters, "keep_alive": False} for parameters in sweeps[0]]
+    assert not of_the_store(measured(store, anew))
+    failing = replace(store, closes=0.0, failing=(("the connection ended before the response did", 0.3),))
+    assert set(of_the_store(measured(failing, SMALL))) == {"object_faults"}
+
+
+def test_one_endpoint_is_named_by_its_url_or_its_number() -> None:
+    store = replace(planted(5)["clean"][0], endpoint_factors=(1.0, 4.0))
+    run = measured(store, SMALL)
+    found = of_the_store(run)["object_endpoint"]
+    assert "One endpoint is slow: http://10.0.0.3:9000 takes" in found.says
+    assert found.advice.endswith(" --endpoint http://10.0.0.3:9000")
+    # A name with three addresses has one URL.
+    three = changed(run, endpoint_requests=[99, 99, 50], endpoint_failed=[0, 0, 0], endpoint_mean_ns=[1e6, 1e6, 2e6])
+    assert "address 3 of 3 takes 2 times as long" in three["object_endpoint"].says
+    few = changed(run, endpoint_requests=[99, 19], endpoint_failed=[0, 0], endpoint_mean_ns=[1e6, 9e6])
+    assert "object_endpoint" not in few
+
+
+def test_a_throttle_needs_a_rate_that_does_not_follow() -> None:
+    store, sweeps, _ = planted(5)["throttle"]
+    found = of_the_store(measured(store, *sweeps))["object_throttled"]
+    assert "with 503 SlowDown at 64 requests in flight" in found.says
+    assert re.search(r"--concurrency (1|4)$", found.advice)
+    # A store that refuses a share of the requests still follows the load.
+    sheds = replace(store, throttle_s=0.0, requests_s=1e6, failing=(("503 SlowDown: the store sheds load", 0.2),))
+    assert "object_throttled" not in of_the_store(measured(sheds, SMALL))
+
+
+def test_listing_has_the_time_of_a_key_where_pages_differ() -> None:
+    store = replace(planted(5)["clean"][0], page_s=0.005, page_key_s=100e-6)
+    found = of_the_store(measured(store, PAGES))["object_list"]
+    assert re.search(r"a page takes [\d.]+ ms and (9\d\.\d|10\d) µs a key", found.says), found.says
+    alone = of_the_store(measured(replace(store, page_s=0.02), HEADS))["object_list"]
+    assert "a page of 64 keys takes" in alone.says and "--objects 1000" in alone.advice
+
+
+@pytest.mark.parametrize(("amounts", "times_ns"), [
+    ([1.0, 1.0], [2.0, 2.0]),  # One amount has no slope.
+    ([1.0, 2.0, 4.0], [4.0, 2.0, 1.0]),  # A larger one that is faster is no cost of bytes.
+    ([1.0, 2.0, 4.0], [1.0, 4.0, 16.0]),  # A cost below 0 is none.
+])  # fmt: skip
+def test_no_line_is_fitted_where_there_is_none(amounts: list[float], times_ns: list[float]) -> None:
+    assert fit_line(amounts, times_ns) is None
+
+
+def test_a_line_is_fitted_by_relative_distances() -> None:
+    line = fit_line([1e4, 1e6, 1e8], [3e6 + 2e4, 3e6 + 2e6, 3e6 + 2e8])
+    assert line is not None
+    assert (line.fixed_ns, line.ns_each, line.misfit) == pytest.approx((3e6, 2.0, 0.0), abs=1e-6)
+
+
+@pytest.mark.parametrize(("concurrency", "threads", "advice"), [
+    (64, 4, "Spread the load over more client threads"), (64, 8, "Use larger objects, since all 8 processors"),
+])  # fmt: skip
+def test_a_busy_client_is_told_of_threads_or_objects(concurrency: int, threads: int, advice: str) -> None:
+    store = replace(planted(3)["client"][0], processors=8)
+    points = [{"operation": "get", "object_size": 4 * KIB, "concurrency": concurrency, "client_threads": threads}]
+    found = of_the_store(measured(store, points))["client_bound"]
+    assert advice in found.advice and "not the other end's limit" in found.says

@@ -165,7 +165,7 @@ def object_endpoint(case: Case) -> Verdict | None:
             f"All failures are of one endpoint: {named[worst]} failed {percent(wrong[worst])} of its requests "
             f"({case.label}).",
             {"endpoint": named[worst], "failed_share": wrong[worst]},
-            f"Read that server's log, then measure it alone: {case.command(endpoint=_choose_url(named[worst], urls))}",
+            f"Read that server's log, then measure it alone: {_alone(case, named[worst], urls)}",
             weight=wrong[worst],
         )
     if min(answered) < MIN_ANSWERS:
@@ -180,13 +180,14 @@ def object_endpoint(case: Case) -> Verdict | None:
         f"One endpoint is slow: {named[slow]} takes {times(ratio)} times as long as the others ({case.label}). "
         f"A request takes {format_ns(means[slow])} there and {format_ns(others)} at the others.",
         {"endpoint": named[slow], "ratio": ratio, "mean_ns": means[slow], "others_ns": others},
-        f"Measure it alone: {case.command(endpoint=_choose_url(named[slow], urls))}",
+        f"Measure it alone: {_alone(case, named[slow], urls)}",
         weight=ratio,
     )
 
 
-def _choose_url(name: str, urls: list[str]) -> str:
-    return name if name in urls else ",".join(urls)
+def _alone(case: Case, name: str, urls: list[str]) -> str:
+    """The command that measures one endpoint; all of them where only an address of a name is known."""
+    return case.command_with({"endpoint": name}) if name in urls else case.command()
 
 
 def object_link(case: Case) -> list[Verdict]:
