@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from hwdyno.explain.findings.applies import Rule
 from hwdyno.explain.findings.bottleneck import BUSY
 from hwdyno.explain.findings.commands import format_option
-from hwdyno.explain.findings.object_store import OF_REQUESTS, find_times, read_detail
+from hwdyno.explain.findings.object_store import OF_REQUESTS, find_times, is_upload, read_detail
 from hwdyno.explain.findings.point_labels import load_words
 from hwdyno.explain.findings.rule import Case, Verdict, apart, as_number, mean_rate, percent, times
 from hwdyno.model.axes import series_key
@@ -20,6 +20,8 @@ LINEAR = 0.8
 """Share of a gain in proportion to the load, from which on requests only wait for their own latency."""
 MOSTLY_TRANSFER = 0.5
 """Share of a request's time after its first byte, from which on bytes decide and not its latency."""
+MAX_UPLOAD_BYTES = 64 << 10
+"""A larger upload is mostly transfer, which ends before the first byte comes back."""
 MIN_SIZES, MIN_SPAN = 3, 8.0
 """Sizes of a line of time over bytes, and the least ratio of the largest to the smallest."""
 MAX_MISFIT = 0.3
@@ -49,6 +51,8 @@ def object_latency(case: Case) -> Verdict | None:
     rates = [mean_rate(least) or 0.0, mean_rate(most) or 0.0]
     total, first = find_times(most, "total"), find_times(most, "first_byte")
     if loads[most_at] < 4 * loads[least_at] or not all(rates) or total is None or first is None or not total.mean:
+        return None
+    if is_upload(here) and most.bytes > MAX_UPLOAD_BYTES * most.operations:
         return None
     gain, transfer = rates[1] / rates[0], 1 - first.mean / total.mean
     if gain < LINEAR * loads[most_at] / loads[least_at] or transfer > MOSTLY_TRANSFER or (here.cpu_share or 0.0) > BUSY:
