@@ -15,6 +15,7 @@ pub mod marks;
 pub mod null_answers;
 pub mod null_server;
 pub mod options;
+pub mod paths;
 pub mod payload;
 pub mod plan;
 pub mod request;

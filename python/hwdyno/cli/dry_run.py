@@ -37,6 +37,8 @@ def list_scenario(scenario: Scenario, host: Host) -> int:
         )
     list_preparations(preparations, write_bytes_s)
     out(format_total(lines, preparations, write_bytes_s))
+    for text in scenario.costs(lines):
+        out(f"{text}\n")
     return OK
 
 

@@ -30,6 +30,10 @@ class Line:
     """Lower bound: a noisy point is repeated."""
     axes: tuple[Axis, ...]
     """Its kernel's."""
+    most_readings: int = 0
+    """The most readings, with the warm-up; 0 where that is not known."""
+    most_s: float = 0.0
+    """The longest time that they measure."""
 
 
 def listing(plan: Plan, write_bytes_s: float = WRITE_BYTES_S) -> list[Line]:
@@ -53,7 +57,11 @@ def listing(plan: Plan, write_bytes_s: float = WRITE_BYTES_S) -> list[Line]:
                 counted = counted and (counted_too or not written)
             most = warm + written * max(chosen.most(quoted), shown) * (1 + planned.count_pairs(plan))
             least = warm + written * repeats if counted else 0.0
-            lines.append(Line(planned.experiment.name, point, most, least, takes, planned.declaration.axes))
+            readings = max(chosen.most(quoted), shown)
+            warmed = point is planned.points[0]
+            longest_s = readings * once + warmed * WARM_UP_S
+            axes, name = planned.declaration.axes, planned.experiment.name
+            lines.append(Line(name, point, most, least, takes, axes, readings + warmed, longest_s))
     return lines
 
 

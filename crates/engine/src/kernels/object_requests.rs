@@ -75,12 +75,14 @@ impl Kernel for ObjectRequests {
             keep_alive: load.keep_alive,
             interval_s: parameters.interval_s,
         };
-        if !end.is_null() {
-            check(&mut end.control(), &load, store, stop)?;
-        }
+        let listed = if end.is_null() { None } else { check(&mut end.control(), &load, store, stop)? };
         let tally = load.run(stop)?;
         let mut reading = make_reading(&tally, &work, concurrency);
         reading.detail("client_threads", load.count_threads() as u64);
+        tally.paths.describe(operation == Operation::Put, &mut reading);
+        if let Some(keys) = listed {
+            reading.detail("keys_a_page", keys);
+        }
         if let Some(place) = end.bucket.places.first() {
             reading.detail("loopback", route::stays_here(place.address.ip()));
             route::describe(place.address.ip(), &mut reading.details);
@@ -90,25 +92,29 @@ impl Kernel for ObjectRequests {
 }
 
 /// Looks before time begins whether the store has what is read, and whether keys may be written; makes what is deleted.
-fn check(control: &mut Control, load: &Load<'_>, store: &StoreParameters, stop: &Stop) -> Result<(), Error> {
+/// The keys of a page, where pages are listed.
+fn check(control: &mut Control, load: &Load<'_>, store: &StoreParameters, stop: &Stop) -> Result<Option<u64>, Error> {
     let size = load.work.object_size;
     match load.work.operation {
-        Operation::Put => marks::check(control, &store.prefix),
+        Operation::Put => marks::check(control, &store.prefix)?,
         Operation::Delete => {
             marks::check(control, &store.prefix)?;
             let work = layout::each_once(Operation::Put, load.work.objects, size, load.work.seed);
-            layout::make(&Load { work, checksum: Checksum::Nothing, ..*load }, stop).map(drop)
+            layout::make(&Load { work, checksum: Checksum::Nothing, ..*load }, stop)?;
         }
-        Operation::List => control.list(&load.stored.prefix, "", "").map(drop),
+        Operation::List => return Ok(Some(control.list(&load.stored.prefix, "", "")?.keys.len() as u64)),
         Operation::Get | Operation::Range | Operation::Head => {
             let key = format!("{}{:08}", load.stored.prefix, 0);
             match control.length(&key)? {
-                Some(bytes) if bytes == size => Ok(()),
-                Some(bytes) => Err(Error::usage(format!("the object {key} has {bytes} bytes, not {size}"))),
-                None => Err(Error::usage(format!("there is no object {key} in the bucket {}", store.bucket))),
+                Some(bytes) if bytes == size => {}
+                Some(bytes) => return Err(Error::usage(format!("the object {key} has {bytes} bytes, not {size}"))),
+                None => {
+                    return Err(Error::usage(format!("there is no object {key} in the bucket {}", store.bucket)));
+                }
             }
         }
     }
+    Ok(None)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use crate::contract::reading::{CpuTime, Fault, Reading, Samples, Stream};
 use crate::object::exchange::Moments;
 use crate::object::failure::{Failure, ALL, KINDS};
+use crate::object::paths::Paths;
 use crate::object::plan::Work;
 use crate::timing::histogram::Histogram;
 
@@ -70,6 +71,8 @@ pub struct Tally {
     pub failures: [u64; KINDS],
     /// Requests that were sent again, because they had to succeed.
     pub repeated: u64,
+    /// What is known of its connections.
+    pub paths: Paths,
     /// CPU time of the thread in the timed region.
     pub cpu: CpuTime,
     /// When its last request was complete, ns.
@@ -95,6 +98,7 @@ impl Tally {
             operations: 0,
             failures: [0; KINDS],
             repeated: 0,
+            paths: Paths::default(),
             cpu: CpuTime::default(),
             last_ns: 0,
             begin_ns: 0,
@@ -129,6 +133,7 @@ impl Tally {
             *sum += more;
         }
         self.repeated += other.repeated;
+        self.paths.merge(&other.paths);
         self.cpu += other.cpu;
         self.last_ns = self.last_ns.max(other.last_ns);
         self.begin_ns = self.begin_ns.min(other.begin_ns);

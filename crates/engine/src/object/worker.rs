@@ -10,11 +10,13 @@ use crate::object::connection::Connection;
 use crate::object::exchange::{Event, Expected, Sending};
 use crate::object::failure::Failure;
 use crate::object::options::{Bucket, Checksum, Operation};
+use crate::object::paths::Paths;
 use crate::object::payload::Payload;
 use crate::object::plan::{Plan, Step, Work};
 use crate::object::request::{listing_query, Body, Request, Subject, Writer};
 use crate::object::stored::Stored;
 use crate::object::tally::Tally;
+use crate::sys::tcp_info;
 use crate::timing::clock::now_ns;
 use crate::timing::cpu_time;
 
@@ -85,8 +87,9 @@ impl<'a> Worker<'a> {
         writer: Writer,
         plan: Plan,
         (first, count): (usize, usize),
-        tally: Tally,
+        mut tally: Tally,
     ) -> Result<Self, Error> {
+        tally.paths = Paths::new(shared.bucket.places.len());
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)
             .map_err(|errno| Error::machine("make an epoll", &errno.into()))?;
         let room = writer.room();
@@ -193,6 +196,11 @@ impl<'a> Worker<'a> {
         }
         self.tally.late = self.plan.late(self.plan.end_ns());
         self.tally.cpu = cpu_time::of_this_thread().since(cpu);
+        for stream in self.connections.iter().filter_map(Connection::stream) {
+            if let Some(info) = tcp_info::of(stream) {
+                self.tally.paths.look(&info);
+            }
+        }
         Ok(())
     }
 
@@ -330,7 +338,9 @@ impl<'a> Worker<'a> {
                 }
                 let connection = &mut self.connections[number];
                 connection.failures = 0;
-                self.tally.complete(&connection.moments());
+                let moments = connection.moments();
+                self.tally.complete(&moments);
+                self.tally.paths.complete(self.first + number, moments.last_ns.saturating_sub(moments.due_ns));
                 if !self.shared.keep_alive {
                     connection.close();
                 }
@@ -361,6 +371,7 @@ impl<'a> Worker<'a> {
             return;
         }
         self.tally.fail(failure, step.due_ns, now);
+        self.tally.paths.fail(self.first + number);
     }
 
     /// Ends what is past its deadline, and the rests that are over.

@@ -9,6 +9,8 @@ pub struct TcpInfo {
     pub retransmits: u64,
     /// Congestion window, bytes.
     pub cwnd_bytes: u64,
+    /// Window that this end grants the peer, bytes.
+    pub granted_window_bytes: u64,
     /// Window that the receiver grants, bytes; 0 where the kernel does not tell (before 5.4).
     pub receive_window_bytes: u64,
     /// Smoothed round trip, µs.
@@ -61,6 +63,7 @@ pub fn of(socket: &impl AsRawFd) -> Option<TcpInfo> {
     Some(TcpInfo {
         retransmits: word(100),
         cwnd_bytes: word(80) * mss,
+        granted_window_bytes: word(64),
         receive_window_bytes: word(228),
         rtt_us: word(68),
         rttvar_us: word(72),

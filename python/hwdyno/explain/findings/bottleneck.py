@@ -36,16 +36,24 @@ def client_bound(case: Case) -> Verdict | None:
     return Verdict(
         "info" if cached else "warning",
         f"Client-bound ({case.label}): the measuring threads used {percent(share)} of their "
-        f"{'core' if case.jobs == 1 else 'cores'}{cost}. This is what the CPU can issue, not the device's limit.",
+        f"{'core' if case.jobs == 1 else 'cores'}{cost}. This is what the CPU can issue, not "
+        f"the {'other end' if resource.two_ended else 'device'}'s limit.",
         {"cpu_share": share, "limit": BUSY, "jobs": case.jobs},
         f"Repeat from another machine: {case.command()}"
         if not resource.workers
-        else f"Spread the load over more jobs: {case.command(**{resource.workers: max(2, round(case.jobs * 2))})}"
+        else f"Spread the load over more {case.result.axis(resource.workers).words}: "
+        + case.command(**{resource.workers: max(2, round(case.jobs * 2))})
         if case.threads is None or case.jobs < case.threads
-        else f"Use larger blocks, since all {plural(case.threads, 'processor')} of this machine issue them: "
+        else f"Use larger {_larger(case)}, since all {plural(case.threads, 'processor')} of this machine issue them: "
         + case.command(**resource.larger),
         weight=share,
     )
+
+
+def _larger(case: Case) -> str:
+    """What a larger operation moves more of: ``blocks``, ``objects``."""
+    sizes = (case.result.axis(name).words for name in case.resource.larger)
+    return next((f"{words.removesuffix(' size')}s" for words in sizes if words.endswith(" size")), "blocks")
 
 
 LimitKind = Literal[

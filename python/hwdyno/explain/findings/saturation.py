@@ -13,6 +13,7 @@ from hwdyno.explain.findings.point_labels import format_label, load_words
 from hwdyno.explain.findings.rule import Case, Verdict, as_number, at_place, percent, times
 from hwdyno.explain.findings.snia import PREFIX
 from hwdyno.model.axes import series_key
+from hwdyno.model.kernels import OBJECT_REQUESTS
 from hwdyno.model.units import format_load, format_ns, format_size
 from hwdyno.model.words import Axis, Curve, Measurement, OperatingPoint, Scalar
 
@@ -202,7 +203,7 @@ def load_without_effect(case: Case) -> Verdict | None:
         f"The load never arrives at the device ({case.label}): from {load_words(axis, first)} to {format_load(last)}, "
         f"neither throughput{ceiling} nor latency changes. Operations are serialized before the device.",
         _evidence(case, curve),
-        "Compare with more jobs instead of a greater depth: "
+        f"Compare with more {case.result.axis(workers).words} instead of a greater depth: "
         + case.command(**dict[str, Scalar]({curve.load: 1, workers: "1..16"}))
         if (workers := case.resource.workers)
         else f"Find what serializes the operations, then: {case.command()}",
@@ -312,6 +313,12 @@ RULES = (
     Rule("still_rising", "curve", still_rising, _CURVES(roles=("concurrency", "size"), states=("still rising",))),
     Rule("saturated", "curve", check_saturation, _CURVES(states=("saturated at the first point",))),
     Rule("load_without_effect", "curve", load_without_effect, _CURVES(roles=("concurrency",), states=("flat",))),
-    Rule("best_block_size", "curve", best_block_size, _CURVES(roles=("size",), states=_BENT)),
+    # A request to an object store has another law: object_request_cost.
+    Rule(
+        "best_block_size",
+        "curve",
+        best_block_size,
+        _CURVES(roles=("size",), states=_BENT, not_kernels=(OBJECT_REQUESTS,)),
+    ),
     Rule("best_combination", "experiment", best_combination),
 )

@@ -230,12 +230,13 @@ def depth_not_reached(case: Case) -> Verdict | None:
         return None
     # A foreign table's mean latency may leave out what its rate counts: no contradiction until most of it is missing.
     deeply = short > (MOSTLY_SHORT if case.is_imported and not counted else DEEPLY_SHORT)
+    queue = "" if case.resource.two_ended else "the queue's nr_requests and "
     return Verdict(
         "warning" if deeply else "info",
         f"Queue depth not reached ({case.label}): {effective:.1f} operations were in flight instead of "
         f"{requested:.0f} ({'by the shares of operations at each depth' if counted else LITTLES_LAW}).",
         {"asked": requested, "effective": effective, "short": short, "tolerance": SHORT_OF_DEPTH},
-        "Check the queue's nr_requests and the tool's CPU, or spread the depth over more jobs: "
+        f"Check {queue}the tool's CPU, or spread the depth over more {case.result.axis(workers).words}: "
         + case.command(**{workers: max(2, round(case.jobs * 2))})
         if (workers := case.resource.workers)
         else f"Check the tool's CPU, then: {case.command()}",

@@ -8,8 +8,10 @@ import re
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from hwdyno.measure.scenarios import object_prices
 from hwdyno.measure.scenarios.kinds import Kind
 from hwdyno.measure.scenarios.preparation import Preparation, Says, make_error
 from hwdyno.measure.scenarios.request import Option, Request
@@ -49,6 +51,9 @@ def make(request: Request, host: Host) -> Scenario:
         raise UserError("name the object store: --endpoint URL, such as http://127.0.0.1:9000, or AWS_ENDPOINT_URL_S3")
     if not options["bucket"]:
         raise UserError("name the bucket: --bucket NAME; --create-bucket makes it")
+    prices = object_prices.parse_prices(str(options["price"])) if options["price"] else {}
+    if prices and not request.dry_run:
+        raise UserError("--price counts what a dry run would cost; add --dry-run")
     if "rate" in request.axes and "concurrency" not in request.axes:
         request = replace(request, axes={**request.axes, "concurrency": "64"})
     base = str(options["prefix"] or "")
@@ -67,7 +72,11 @@ def make(request: Request, host: Host) -> Scenario:
         layouts=_list_layouts(plan),
         creates_bucket=bool(options["create_bucket"]),
     )
-    return Scenario(plan=plan, preparations=(objects,), needs=_count_requests(plan), summary=_summarize)
+    scenario = Scenario(plan=plan, preparations=(objects,), needs=_count_requests(plan), summary=_summarize)
+    if not prices:
+        return scenario
+    link_bytes_s = object_prices.find_link(host.survey(request.places[0][1]))
+    return replace(scenario, costs=partial(object_prices.describe_costs, plan, objects.layouts, prices, link_bytes_s))
 
 
 def _choose(request: Request) -> list[Experiment]:
@@ -240,6 +249,7 @@ KIND = Kind(
         Option("--endpoint", "the store's URLs, separated by commas (default: AWS_ENDPOINT_URL_S3)", "URL"),
         Option("--bucket", "the bucket; only keys below hwdyno-… in it are written and removed", "NAME"),
         Option("--prefix", "the folder in the bucket that hwdyno-… is made in", "PREFIX"),
+        Option("--price", "with --dry-run: prices of 1,000 requests and a GB out (put=0.005,get=0.0004,out=0.09)", "P"),
         Option("--create-bucket", "make the bucket where there is none", kind=bool, default=False),
     ),
     kernel=OBJECT_REQUESTS,

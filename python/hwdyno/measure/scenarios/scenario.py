@@ -32,6 +32,10 @@ def _nothing(_: Run) -> Iterable[str]:
     return ()
 
 
+def _no_costs(_: Sequence[Line]) -> Iterable[str]:
+    return ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Bench:
     """The means by which a plan is measured, and where its Run goes."""
@@ -52,6 +56,8 @@ class Scenario:
     preparations: tuple[Preparation, ...] = ()
     needs: tuple[str, ...] = ()
     """Lines of a dry run about the load."""
+    costs: Callable[[Sequence[Line]], Iterable[str]] = _no_costs
+    """Lines beneath a dry run, of its points."""
     remarks: tuple[str, ...] = ()
     """Sentences shown first, such as the memory that it needs."""
     summary: Callable[[Run], Iterable[str]] = _nothing

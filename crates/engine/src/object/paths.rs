@@ -1,0 +1,157 @@
+//! What is known of the connections of a run: TCP's own figures of each at its end, and how each address answered.
+
+use serde_json::json;
+
+use crate::contract::reading::Reading;
+use crate::sys::tcp_info::TcpInfo;
+
+/// How one address of the store answered.
+#[derive(Debug, Clone, Copy, Default)]
+struct Answers {
+    operations: u64,
+    failed: u64,
+    total_ns: u64,
+}
+
+/// Sums over connections.
+#[derive(Debug, Clone, Default)]
+pub struct Paths {
+    by_place: Vec<Answers>,
+    connections: u64,
+    rtt_us: u64,
+    min_rtt_us: u64,
+    /// Windows that this end grants, and that the store grants, bytes.
+    granted_bytes: u64,
+    receive_window_bytes: u64,
+    busy_us: u64,
+    receiver_limited_us: u64,
+    buffer_limited_us: u64,
+}
+
+impl Paths {
+    /// Those to this many addresses.
+    #[must_use]
+    pub fn new(places: usize) -> Self {
+        Self { by_place: vec![Answers::default(); places], ..Self::default() }
+    }
+
+    /// Counts a complete request of the connection with this number.
+    pub fn complete(&mut self, connection: usize, total_ns: u64) {
+        if let Some(answers) = self.of(connection) {
+            answers.operations += 1;
+            answers.total_ns += total_ns;
+        }
+    }
+
+    /// Counts a request that failed.
+    pub fn fail(&mut self, connection: usize) {
+        if let Some(answers) = self.of(connection) {
+            answers.failed += 1;
+        }
+    }
+
+    /// Adds the figures of a connection.
+    pub fn look(&mut self, info: &TcpInfo) {
+        self.connections += 1;
+        self.rtt_us += info.rtt_us;
+        self.min_rtt_us = if self.connections == 1 { info.min_rtt_us } else { self.min_rtt_us.min(info.min_rtt_us) };
+        self.granted_bytes += info.granted_window_bytes;
+        self.receive_window_bytes += info.receive_window_bytes;
+        self.busy_us += info.busy_us;
+        self.receiver_limited_us += info.receiver_limited_us;
+        self.buffer_limited_us += info.buffer_limited_us;
+    }
+
+    /// Adds those of another thread.
+    pub fn merge(&mut self, other: &Self) {
+        for (sum, more) in self.by_place.iter_mut().zip(&other.by_place) {
+            sum.operations += more.operations;
+            sum.failed += more.failed;
+            sum.total_ns += more.total_ns;
+        }
+        self.min_rtt_us = match (self.connections, other.connections) {
+            (0, _) => other.min_rtt_us,
+            (_, 0) => self.min_rtt_us,
+            _ => self.min_rtt_us.min(other.min_rtt_us),
+        };
+        self.connections += other.connections;
+        self.rtt_us += other.rtt_us;
+        self.granted_bytes += other.granted_bytes;
+        self.receive_window_bytes += other.receive_window_bytes;
+        self.busy_us += other.busy_us;
+        self.receiver_limited_us += other.receiver_limited_us;
+        self.buffer_limited_us += other.buffer_limited_us;
+    }
+
+    /// Adds them to a reading. The window is that of the end that receives objects; a store's is known from Linux 5.4 on.
+    pub fn describe(&self, uploads: bool, reading: &mut Reading) {
+        if self.by_place.len() > 1 {
+            let row = |of: fn(&Answers) -> u64| json!(self.by_place.iter().map(of).collect::<Vec<_>>());
+            reading.detail("endpoint_requests", row(|answers| answers.operations));
+            reading.detail("endpoint_failed", row(|answers| answers.failed));
+            reading.detail("endpoint_mean_ns", row(|answers| answers.total_ns / answers.operations.max(1)));
+        }
+        if self.connections == 0 {
+            return;
+        }
+        let mean = |sum: u64| sum as f64 / self.connections as f64;
+        reading.detail("rtt_mean_us", mean(self.rtt_us));
+        reading.detail("rtt_min_us", self.min_rtt_us);
+        let window = if uploads { self.receive_window_bytes } else { self.granted_bytes };
+        if window > 0 {
+            reading.detail("window_bytes", mean(window));
+        }
+        if uploads && self.busy_us > 0 {
+            reading.detail("receiver_limited_share", self.receiver_limited_us as f64 / self.busy_us as f64);
+            reading.detail("buffer_limited_share", self.buffer_limited_us as f64 / self.busy_us as f64);
+        }
+    }
+
+    fn of(&mut self, connection: usize) -> Option<&mut Answers> {
+        let at = connection % self.by_place.len().max(1);
+        self.by_place.get_mut(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_address_and_direction_has_its_figures() {
+        let mut first = Paths::new(2);
+        first.complete(2, 10);
+        first.complete(4, 30);
+        first.fail(3);
+        first.look(&TcpInfo { rtt_us: 100, min_rtt_us: 90, granted_window_bytes: 1000, ..TcpInfo::default() });
+        let mut second = Paths::new(2);
+        second.complete(1, 7);
+        let mut both = second.clone();
+        both.merge(&first);
+        let info = TcpInfo {
+            rtt_us: 300,
+            min_rtt_us: 80,
+            granted_window_bytes: 3000,
+            receive_window_bytes: 500,
+            busy_us: 100,
+            receiver_limited_us: 40,
+            ..TcpInfo::default()
+        };
+        second.look(&info);
+        first.merge(&second);
+        let described = |paths: &Paths, uploads: bool| {
+            let mut reading = Reading::default();
+            paths.describe(uploads, &mut reading);
+            reading.details
+        };
+        let down = described(&first, false);
+        assert_eq!(down["endpoint_requests"], json!([2, 1]));
+        assert_eq!((&down["endpoint_failed"], &down["endpoint_mean_ns"]), (&json!([0, 1]), &json!([20, 7])));
+        assert_eq!((&down["rtt_mean_us"], &down["rtt_min_us"]), (&json!(200.0), &json!(80)));
+        assert_eq!((&down["window_bytes"], down.get("receiver_limited_share")), (&json!(2000.0), None));
+        let up = described(&first, true);
+        assert_eq!((&up["window_bytes"], &up["receiver_limited_share"]), (&json!(250.0), &json!(0.4)));
+        assert_eq!(described(&both, false)["rtt_min_us"], 90);
+        assert!(described(&Paths::new(1), true).is_empty());
+    }
+}
