@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hwdyno.analysis import resources
 from hwdyno.analysis.resources import Resource, all_resources, find, list_ceilings, rate_word, why_no_ceiling
+from hwdyno.cli.main import load_subcommand
 from hwdyno.explain.findings import explain
 from hwdyno.explain.findings.bottleneck import find_limit
 from hwdyno.explain.findings.rule import Case
@@ -35,6 +36,8 @@ def launches(run, result):
 
 
 RESOURCE = Resource(
+    common_options=("runtime",),
+    examples=("hwdyno gadget",),
     name="gadget",
     title="Gadget",
     subject="The gadget",
@@ -100,6 +103,11 @@ def test_a_made_resource_has_its_headline_in_terminal_and_page(gadget: Resource)
     )
     shown = [(row.title, row.value) for row in scorecard(launched).rows]
     assert shown == [("launch", "3.00 µs"), ("launches, way=full", "90.0 k launches/s")]
+
+
+def test_made_resource_has_a_command_from_its_description(gadget: Resource) -> None:
+    screen = load_subcommand(gadget.name).HELP
+    assert screen.options == gadget.common_options and screen.examples == ("hwdyno gadget",)
 
 
 def test_made_resource_counts_in_its_word(gadget: Resource) -> None:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hwdyno.cli.main import make_parser
+from hwdyno.cli.main import load_subcommand, make_parser
 from hwdyno.cli.statuses import OK
 from hwdyno.measure.hosts.elsewhere import Elsewhere
 from hwdyno.model.words import UserError
@@ -85,8 +85,6 @@ def _read(words: list[str]) -> argparse.Namespace:
 
 
 def _scenario(command: str, args: argparse.Namespace, host: Host) -> Scenario:
-    import importlib
-
     from hwdyno.measure.scenarios import make_scenario
 
-    return make_scenario(importlib.import_module(f"hwdyno.cli.{command}").request(args), host)
+    return make_scenario(load_subcommand(command).request(args), host)

@@ -7,8 +7,9 @@ import io
 import os
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hwdyno import __version__, session
 from hwdyno.cli.parser import Parser
@@ -20,7 +21,7 @@ from hwdyno.system.suggestions import hint
 
 
 class Command(NamedTuple):
-    """A subcommand: the file ``cli/<name>.py`` with ``HELP``, ``add(parser)`` and ``run(args) -> int``; its help."""
+    """A subcommand, of the file ``cli/<name>.py`` or of the resource of this name (``cli.swept``); its help."""
 
     name: str
     help: str
@@ -85,9 +86,16 @@ def overview() -> str:
     )
 
 
+def load_subcommand(name: str) -> Any:
+    """The subcommand's module, or what ``cli.swept`` makes of the resource of this name; imported when it is used."""
+    if find_spec(f"hwdyno.cli.{name}") is None:
+        return importlib.import_module("hwdyno.cli.swept").SweptCommand(name)
+    return importlib.import_module(f"hwdyno.cli.{name}")
+
+
 def make_parser(name: str) -> Parser:
     """The parser of a subcommand."""
-    module = importlib.import_module(f"hwdyno.cli.{name}")
+    module = load_subcommand(name)
     summary = commands()[name].help
     parser = Parser(module.HELP, prog=f"hwdyno {name}", description=f"{summary[0].upper()}{summary[1:]}.")
     module.add(parser)
@@ -145,7 +153,7 @@ def _run_command(name: str, words: list[str], began_s: float) -> int:
         return OK
     args = make_parser(name).read(words)
     args.began_s = began_s
-    status: int = importlib.import_module(f"hwdyno.cli.{name}").run(args)
+    status: int = load_subcommand(name).run(args)
     return status
 
 

@@ -54,7 +54,7 @@ def why_none(machine: Machine) -> tuple[str, ...]:
 def practical(run: Run, result: ExperimentResult) -> Iterable[Ceiling]:
     """The highest bandwidth of this Run, where no table of the modules gives the theoretical one.
 
-    None for an imported Run: of the figures that somebody chose to publish, the best bounds no other.
+    None for an imported Run: the best of published figures bounds no other.
     """
     if run.imported_from or any(ceiling.kind == "physical" for ceiling in result.ceilings):
         return

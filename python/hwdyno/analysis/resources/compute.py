@@ -24,6 +24,12 @@ def _peak(name: str, precision: str) -> HeadlineFigure:
 RESOURCE = Resource(
     name="compute",
     title="Processor",
+    common_options=("operation", "precision", "isa", "threads", "n", "blas", "runtime", "profile", "peers", "dry-run"),
+    examples=(
+        "hwdyno compute",
+        "hwdyno compute linpack --peers",
+        "hwdyno compute --operation fma --precision double,single --isa auto --threads 1",
+    ),
     subject="The processor",
     figures=(
         _peak("FP64", "double"),

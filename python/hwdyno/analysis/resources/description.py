@@ -71,6 +71,12 @@ class Resource:
     rate_word: str = ""
     """The field's word for its operations per second, where the kernel does not declare an operation."""
 
+    # Its command, where any axis of its kernels is swept
+    common_options: tuple[str, ...] = ()
+    """The options on the first screen of its help, without dashes."""
+    examples: tuple[str, ...] = ()
+    """Command lines that run as they are."""
+
     # The survey
     facts: type | None = None
     """The frozen dataclass for the survey's part of this name, where ``Machine`` has no field for it;

@@ -9,6 +9,23 @@ from hwdyno.model.kernels import GPU_BANDWIDTH, GPU_FLOPS, GPU_LATENCY, GPU_LAUN
 RESOURCE = Resource(
     name="gpu",
     title="GPU",
+    common_options=(
+        "on",
+        "precision",
+        "operation",
+        "array",
+        "intensity",
+        "memory",
+        "block",
+        "runtime",
+        "profile",
+        "dry-run",
+    ),
+    examples=(
+        "hwdyno gpu",
+        "hwdyno gpu --operation triad,copy --array 1M..1G",
+        "hwdyno gpu load --path .",
+    ),
     subject="The GPU",
     figures=(
         HeadlineFigure(

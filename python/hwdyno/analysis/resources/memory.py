@@ -24,6 +24,23 @@ def _bandwidth(operation: str, typical: str = "") -> HeadlineFigure:
 RESOURCE = Resource(
     name="memory",
     title="Memory",
+    common_options=(
+        "operation",
+        "threads",
+        "working-set",
+        "pages",
+        "delay",
+        "mix",
+        "node",
+        "runtime",
+        "profile",
+        "peers",
+    ),
+    examples=(
+        "hwdyno memory",
+        "hwdyno memory latency caches",
+        "hwdyno memory --operation read,nt_triad --threads 1,2 --peers",
+    ),
     rate_word="accesses/s",
     figures=(
         _bandwidth("read"),
