@@ -150,7 +150,6 @@ LONG_IN_PYTHON = {
 
 LONG_IN_RUST = {
     "crate::loops::compute::x86::available": "one row for each loop that this processor has",
-    "crate::network::serve::flow": "one arm for each state of iperf3's protocol",
 }
 """Functions of the engine over 100 lines, each with its reason."""
 
