@@ -225,13 +225,23 @@ def test_a_long_function_is_found_unless_it_says_why(tmp_path: Path) -> None:
 
 
 def test_a_long_function_in_rust_is_found_unless_it_says_why(tmp_path: Path) -> None:
-    body = "    let brace = '{'; // }\n" * 98
+    body = "    let brace = '{'; // }\n" * 58
     long = f"pub(crate) fn longer() {{\n{body}\n}}\n"
     sources = crate(
         tmp_path, lib=f"fn fits() {{\n{body}}}\n{long}// long because it is one table\nfn table() {{\n{body}\n\n}}\n"
     )
-    assert rust.long_functions(sources, {}) == ["crate::longer: 101 lines and no reason"]
+    assert rust.long_functions(sources, {}) == ["crate::longer: 61 lines and no reason"]
     assert rust.long_functions(sources, {"crate::longer": "a reason"}) == []
+
+
+def test_a_long_method_is_found_beside_a_short_namesake(tmp_path: Path) -> None:
+    lines = {"python": "        x = 1\n" * 60, "rust": "        let x = 1;\n" * 60}
+    methods = f"class A:\n    def go(self):\n{lines['python']}\n\nclass B:\n    def go(self): ...\n"
+    assert definitions.long_functions(house(tmp_path, a=methods), {}) == ["hwdyno.a.go: 61 lines and no reason"]
+    sources = crate(
+        tmp_path, lib=f"impl A {{\n    fn go() {{\n{lines['rust']}    }}\n}}\nimpl B {{\n    fn go() {{}}\n}}\n"
+    )
+    assert rust.long_functions(sources, {}) == ["crate::go: 62 lines and no reason"]
 
 
 def test_undocumented_or_long_module_is_found(tmp_path: Path) -> None:

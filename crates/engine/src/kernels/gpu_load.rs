@@ -59,6 +59,7 @@ parameters! {
 /// filled again too early is seen.
 const KEPT_BYTES: u64 = 64 << 20;
 const KEPT: u64 = 16;
+
 impl Kernel for GpuLoad {
     type Parameters = Parameters;
     const DECLARATION: Declaration = Declaration {
@@ -67,7 +68,7 @@ impl Kernel for GpuLoad {
     };
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
-        let Parameters { size, part, block, buffers, readers, runtime, interval_s, .. } = *parameters;
+        let Parameters { size, part, block, buffers, .. } = *parameters;
         if block > size || block % ALIGNED != 0 {
             return Err(Error::usage(format!(
                 "block = {block}: it must be a multiple of {ALIGNED} B and at most the {size} B of the file"
@@ -78,71 +79,105 @@ impl Kernel for GpuLoad {
         }
         let device = device(&parameters.on)?;
         let source = Source::open(&parameters.path, size, block, parameters.access)?;
-        fits(&device, (KEPT_BYTES / block).clamp(2, KEPT) * block, buffers as u64 * (block + ALIGNED))?;
+        fits(&device, kept_blocks(block) * block, buffers as u64 * (block + ALIGNED))?;
         let session = device.open(stop).map_err(refused)?;
         let queue = session.queue().map_err(refused)?;
-        if source.access == Access::Gds {
-            return by_gds(&device, &session, &queue, &source, parameters, stop);
-        }
-        let room = (block + ALIGNED) as usize;
-        let mut maps: Vec<_> = (0..buffers).map(|_| queue.pinned(room)).collect::<Result<_, _>>().map_err(refused)?;
-        let mut slots: Vec<Slot<'_>> = maps.iter_mut().map(|map| Slot::of(map.bytes(), block as usize)).collect();
-        let kept = if part == Part::Read { 0 } else { (KEPT_BYTES / block).clamp(2, KEPT) };
-        let targets = (0..kept).map(|_| Ok(Target { buffer: session.buffer(block as usize)?, number: None }));
-        let targets = targets.collect::<Result<_, String>>().map_err(refused)?;
-        if part == Part::Copy {
-            for (number, slot) in slots.iter_mut().enumerate() {
-                source.read(number as u64, slot).map_err(|error| source.failed(&error))?;
-            }
-        }
-        let cached = source.forget();
-        let disk = source.file.metadata().ok().and_then(|about| Disk::of(&about, false));
-        let before = Snapshot::take(disk.as_ref());
-        let mut line = Line::new(&queue, targets);
-        let ends = Stop::new();
-        let timed = (&device, (runtime, interval_s), stop, &ends);
-        let (passes, read) = match part {
-            Part::Copy => (copied(timed, &mut line, slots), Read::default()),
-            Part::Whole | Part::Read => loaded(timed, &source, &mut line, (readers, part), slots)?,
-        };
-        let mut passes = passes?;
-        let counters = Snapshot::take(disk.as_ref()).since(&before);
-        passes.cpu.add_waits(read.cpu);
-        let elapsed_s = passes.elapsed_s;
-        let mut stream = Stream { bytes: passes.count * block, ..Stream::new("load", passes.count) };
-        if part != Part::Copy {
-            stream.add_latency("read", &read.histogram);
-        }
-        if part != Part::Read {
-            stream.add_latency("copy", &line.histogram);
-        }
-        let mut reading = passes.reading(&device, stream, 1);
-        reading.counters = counters;
-        reading.interrupted = stop.is_set() && elapsed_s < runtime;
-        reading.concurrency_requested = 0.0;
-        reading.notes.retain(|note| note.code != "device_clock");
-        if source.refused {
-            let says = "the filesystem refuses O_DIRECT: the file was read once through the page cache";
-            reading.note("direct_refused", says);
-        }
-        if part == Part::Whole {
-            reading.detail("storage_wait_share", line.waited_ns as f64 / 1e9 / elapsed_s);
-            reading.detail("buffer_wait_share", read.waited_ns as f64 / 1e9 / elapsed_s / readers as f64);
-        }
-        if part != Part::Copy {
-            reading.detail("cached_share_before", cached);
-        }
-        if let Some(ns) = line.device_ns.filter(|&ns| ns > 0 && part != Part::Read) {
-            reading.detail("copy_device_s", ns as f64 / 1e9);
-        }
-        reading.detail("shares_host_memory", device.number(Fact::Unified) != 0);
-        let there = source.there().map_err(|error| source.failed(&error))?;
-        let left = read.slots.iter().map(|slot| there.compared(slot.number, slot.bytes));
-        let mut verdicts = left.collect::<Result<Vec<_>, _>>().map_err(|error| source.failed(&error))?;
-        verdicts.extend(arrived(&source, &queue, line.targets)?);
-        reading.verified(verdicts.into_iter());
-        Ok(reading)
+        let load = if source.access == Access::Gds { by_gds } else { through_host };
+        load(&device, &session, &queue, &source, parameters, stop)
     }
+}
+
+/// How many blocks of this length are kept on the device.
+fn kept_blocks(block: u64) -> u64 {
+    (KEPT_BYTES / block).clamp(2, KEPT)
+}
+
+/// Places on the device for `count` blocks.
+fn make_targets(session: &Session, count: u64, block: u64) -> Result<Vec<Target<'_>>, Error> {
+    let targets = (0..count).map(|_| Ok(Target { buffer: session.buffer(block as usize)?, number: None }));
+    targets.collect::<Result<_, String>>().map_err(refused)
+}
+
+/// Loads through pinned buffers of the host.
+fn through_host(
+    device: &Device,
+    session: &Session,
+    queue: &Queue<'_>,
+    source: &Source,
+    parameters: &Parameters,
+    stop: &Stop,
+) -> Result<Reading, Error> {
+    let Parameters { part, block, buffers, readers, runtime, interval_s, .. } = *parameters;
+    let room = (block + ALIGNED) as usize;
+    let mut maps: Vec<_> = (0..buffers).map(|_| queue.pinned(room)).collect::<Result<_, _>>().map_err(refused)?;
+    let mut slots: Vec<Slot<'_>> = maps.iter_mut().map(|map| Slot::of(map.bytes(), block as usize)).collect();
+    let targets = make_targets(session, if part == Part::Read { 0 } else { kept_blocks(block) }, block)?;
+    if part == Part::Copy {
+        for (number, slot) in slots.iter_mut().enumerate() {
+            source.read(number as u64, slot).map_err(|error| source.failed(&error))?;
+        }
+    }
+    let cached = source.forget();
+    let disk = source.file.metadata().ok().and_then(|about| Disk::of(&about, false));
+    let before = Snapshot::take(disk.as_ref());
+    let mut line = Line::new(queue, targets);
+    let ends = Stop::new();
+    let timed = (device, (runtime, interval_s), stop, &ends);
+    let (passes, read) = match part {
+        Part::Copy => (copied(timed, &mut line, slots), Read::default()),
+        Part::Whole | Part::Read => loaded(timed, source, &mut line, (readers, part), slots)?,
+    };
+    let passes = passes?;
+    let counters = Snapshot::take(disk.as_ref()).since(&before);
+    let interrupted = stop.is_set() && passes.elapsed_s < runtime;
+    let mut reading = describe(device, parameters, passes, &line, &read, cached);
+    reading.counters = counters;
+    reading.interrupted = interrupted;
+    if source.refused {
+        let says = "the filesystem refuses O_DIRECT: the file was read once through the page cache";
+        reading.note("direct_refused", says);
+    }
+    let there = source.there().map_err(|error| source.failed(&error))?;
+    let left = read.slots.iter().map(|slot| there.compared(slot.number, slot.bytes));
+    let mut verdicts = left.collect::<Result<Vec<_>, _>>().map_err(|error| source.failed(&error))?;
+    verdicts.extend(arrived(source, queue, line.targets)?);
+    reading.verified(verdicts.into_iter());
+    Ok(reading)
+}
+
+/// The reading of what went through the host; `cached` is the share of the file that the page cache had before.
+fn describe(
+    device: &Device,
+    &Parameters { part, block, readers, .. }: &Parameters,
+    mut passes: Passes,
+    line: &Line<'_, '_>,
+    read: &Read<'_>,
+    cached: Option<f64>,
+) -> Reading {
+    passes.cpu.add_waits(read.cpu);
+    let elapsed_s = passes.elapsed_s;
+    let mut stream = Stream { bytes: passes.count * block, ..Stream::new("load", passes.count) };
+    if part != Part::Copy {
+        stream.add_latency("read", &read.histogram);
+    }
+    if part != Part::Read {
+        stream.add_latency("copy", &line.histogram);
+    }
+    let mut reading = passes.reading(device, stream, 1);
+    reading.concurrency_requested = 0.0;
+    reading.notes.retain(|note| note.code != "device_clock");
+    if part == Part::Whole {
+        reading.detail("storage_wait_share", line.waited_ns as f64 / 1e9 / elapsed_s);
+        reading.detail("buffer_wait_share", read.waited_ns as f64 / 1e9 / elapsed_s / readers as f64);
+    }
+    if part != Part::Copy {
+        reading.detail("cached_share_before", cached);
+    }
+    if let Some(ns) = line.device_ns.filter(|&ns| ns > 0 && part != Part::Read) {
+        reading.detail("copy_device_s", ns as f64 / 1e9);
+    }
+    reading.detail("shares_host_memory", device.number(Fact::Unified) != 0);
+    reading
 }
 
 /// Loads by cuFile, which moves the bytes by itself.
@@ -155,11 +190,7 @@ fn by_gds(
     stop: &Stop,
 ) -> Result<Reading, Error> {
     let Parameters { block, runtime, interval_s, .. } = *parameters;
-    let targets = (0..(KEPT_BYTES / block).clamp(2, KEPT))
-        .map(|_| Ok(Target { buffer: session.buffer(block as usize)?, number: None }))
-        .collect::<Result<Vec<_>, String>>()
-        .map_err(refused)?;
-    let mut targets = targets;
+    let mut targets = make_targets(session, kept_blocks(block), block)?;
     let file = cufile::File::of(&source.file).map_err(refused)?;
     let mut rooms = vec![];
     for target in &targets {
@@ -276,7 +307,7 @@ fn copied<'b>(
     })
 }
 
-/// What the readers did.
+/// What the readers did, one of them or all together.
 #[derive(Default)]
 struct Read<'b> {
     cpu: CpuTime,
@@ -285,6 +316,15 @@ struct Read<'b> {
     waited_ns: u64,
     /// The buffers as they were left.
     slots: Vec<Slot<'b>>,
+}
+
+impl Read<'_> {
+    fn add(&mut self, other: Self) {
+        self.cpu += other.cpu;
+        self.waited_ns += other.waited_ns;
+        self.histogram.merge(&other.histogram);
+        self.slots.extend(other.slots);
+    }
 }
 
 /// What the readers share.
@@ -324,6 +364,39 @@ impl<'b> Work<'_, 'b> {
     }
 }
 
+fn ended_early() -> String {
+    "a reading thread ended early".into()
+}
+
+/// Begins to copy each block that arrives, until a buffer is free: the oldest copy's, or that of a block which is only
+/// read.
+#[inline] // it is timed with the copies
+fn free_slot<'b>(
+    source: &Source,
+    line: &mut Line<'_, 'b>,
+    filled: &Receiver<io::Result<Slot<'b>>>,
+    part: Part,
+) -> Result<Option<Slot<'b>>, String> {
+    loop {
+        let begun = now_ns();
+        let slot = match filled.try_recv() {
+            Ok(slot) => slot,
+            Err(_) if !line.begun.is_empty() => return line.end(),
+            Err(TryRecvError::Disconnected) => return Err(ended_early()),
+            Err(TryRecvError::Empty) => {
+                let slot = filled.recv().map_err(|_| ended_early())?;
+                line.waited_ns += now_ns() - begun;
+                slot
+            }
+        };
+        let slot = slot.map_err(|error| source.failed(&error).to_string())?;
+        if part == Part::Read {
+            return Ok(Some(slot));
+        }
+        line.begin(slot)?;
+    }
+}
+
 /// Reads, and copies what was read unless it is the reading alone that is timed.
 fn loaded<'b>(
     (device, times, stop, ends): Timed<'_>,
@@ -336,7 +409,6 @@ fn loaded<'b>(
     let (fill, filled) = sync_channel(slots.len());
     let work = Work { source, free: Mutex::new(free), next: AtomicU64::new(0), is_over: AtomicBool::new(false) };
     let (mut slots, mut arrived) = (slots, 0);
-    let ended = || "a reading thread ended early".to_string();
     thread::scope(|scope| {
         let work = &work;
         let mut started = vec![];
@@ -349,27 +421,9 @@ fn loaded<'b>(
         drop(fill);
         let passes = Passes::run(device, times, ends, || {
             for slot in slots.drain(..) {
-                give.send(slot).map_err(|_| ended())?;
+                give.send(slot).map_err(|_| ended_early())?;
             }
-            let free = loop {
-                let begun = now_ns();
-                let slot = match filled.try_recv() {
-                    Ok(slot) => slot,
-                    Err(_) if !line.begun.is_empty() => break line.end()?,
-                    Err(TryRecvError::Disconnected) => return Err(ended()),
-                    Err(TryRecvError::Empty) => {
-                        let slot = filled.recv().map_err(|_| ended())?;
-                        line.waited_ns += now_ns() - begun;
-                        slot
-                    }
-                };
-                let slot = slot.map_err(|error| source.failed(&error).to_string())?;
-                if part == Part::Read {
-                    break Some(slot);
-                }
-                line.begin(slot)?;
-            };
-            if let Some(slot) = free {
+            if let Some(slot) = free_slot(source, line, &filled, part)? {
                 let _ = give.send(slot);
             }
             arrived += 1;
@@ -382,11 +436,7 @@ fn loaded<'b>(
         drop(give);
         let mut all = Read::default();
         for one in started {
-            let read = one.join().map_err(|_| Error::Machine(ended(), None))?;
-            all.cpu += read.cpu;
-            all.waited_ns += read.waited_ns;
-            all.histogram.merge(&read.histogram);
-            all.slots.extend(read.slots);
+            all.add(one.join().map_err(|_| Error::Machine(ended_early(), None))?);
         }
         all.slots.extend(filled.try_iter().flatten());
         all.slots.extend(work.free.lock().unwrap_or_else(std::sync::PoisonError::into_inner).try_iter());

@@ -84,13 +84,7 @@ impl Kernel for KvCache {
         let users = parameters.users;
         let transfer = parameters.transfer_size.next_multiple_of(BLOCK as u64) as usize;
         check_room(parameters, folder, (users * 2 * transfer) as u64)?;
-        let mut buffers = Vec::with_capacity(users);
-        for number in 0..users as u64 {
-            let one = Buffers::new(transfer, mix(seed.wrapping_add(number)))
-                .map_err(|error| Error::machine("set up the users' buffers; use fewer users", &error))?;
-            buffers.push(one);
-        }
-        let buffers = team::PerMember::new(buffers);
+        let buffers = team::PerMember::new(user_buffers(users, transfer, seed)?);
         let device = std::fs::metadata(folder).ok().and_then(|about| Device::of(&about, false));
         let places = Tiers::new(parameters.memory, parameters.capacity);
         let (reads, writes) = (Ledger::new(parameters.interval_s), Ledger::new(parameters.interval_s));
@@ -98,17 +92,7 @@ impl Kernel for KvCache {
         let start = now_ns();
         reads.start(start);
         writes.start(start);
-        let traffic = Traffic {
-            bytes_per_token: parameters.bytes_per_token,
-            scale: parameters.scale,
-            kind: parameters.user_kind,
-            turns: parameters.turns,
-            decode_batch: parameters.decode_batch,
-            token_s: parameters.token_time,
-            think: parameters.think,
-            seed,
-            end_ns: start + (parameters.runtime * 1e9) as u64,
-        };
+        let traffic = traffic(parameters, start);
         let broken = Stop::new();
         let service = Service {
             traffic: &traffic,
@@ -136,6 +120,32 @@ impl Kernel for KvCache {
         reading.interrupted = stop.is_set();
         describe(&mut reading, parameters, &all, &stored, &places);
         Ok(reading)
+    }
+}
+
+/// Buffers for each user, of two transfers.
+fn user_buffers(users: usize, transfer: usize, seed: u64) -> Result<Vec<Buffers>, Error> {
+    let mut buffers = Vec::with_capacity(users);
+    for number in 0..users as u64 {
+        let of_user = Buffers::new(transfer, mix(seed.wrapping_add(number)))
+            .map_err(|error| Error::machine("set up the users' buffers; use fewer users", &error))?;
+        buffers.push(of_user);
+    }
+    Ok(buffers)
+}
+
+/// What the users request, from `start_ns` on.
+fn traffic(parameters: &Parameters, start_ns: u64) -> Traffic {
+    Traffic {
+        bytes_per_token: parameters.bytes_per_token,
+        scale: parameters.scale,
+        kind: parameters.user_kind,
+        turns: parameters.turns,
+        decode_batch: parameters.decode_batch,
+        token_s: parameters.token_time,
+        think: parameters.think,
+        seed: parameters.seed,
+        end_ns: start_ns + (parameters.runtime * 1e9) as u64,
     }
 }
 

@@ -289,17 +289,7 @@ impl<'a> Plan<'a> {
                 writer.section(&words(&links, u32::to_le_bytes))?;
             }
             Index::Lists(lists) => {
-                let mut table = Vec::with_capacity(members.len() * 2);
-                for list in &members {
-                    table.extend([writer.blocks as u32, list.len() as u32]);
-                    for &at in list {
-                        writer.entry(|into| {
-                            into.extend(at.to_le_bytes());
-                            into.extend(made.set.row(at as usize).iter().flat_map(|value| value.to_le_bytes()));
-                        })?;
-                    }
-                    writer.end_block()?;
-                }
+                let table = write_lists(&mut writer, &made.set, &members)?;
                 writer.section(&words(&lists.centres.values, f32::to_le_bytes))?;
                 writer.section(&words(&table, u32::to_le_bytes))?;
             }
@@ -314,6 +304,22 @@ impl<'a> Plan<'a> {
         }
         Ok(bytes)
     }
+}
+
+/// Writes each list's vectors, each with its number; gives where each list begins, in blocks, and its length.
+fn write_lists(writer: &mut Writer<'_>, set: &Set, members: &[Vec<u32>]) -> std::io::Result<Vec<u32>> {
+    let mut table = Vec::with_capacity(members.len() * 2);
+    for list in members {
+        table.extend([writer.blocks as u32, list.len() as u32]);
+        for &at in list {
+            writer.entry(|into| {
+                into.extend(at.to_le_bytes());
+                into.extend(set.row(at as usize).iter().flat_map(|value| value.to_le_bytes()));
+            })?;
+        }
+        writer.end_block()?;
+    }
+    Ok(table)
 }
 
 /// A graph's vectors, each with the number of its neighbours and them.

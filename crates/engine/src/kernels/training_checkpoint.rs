@@ -166,17 +166,7 @@ impl Job<'_> {
             let is_save = number < self.writes;
             let slot = if is_save { number } else { number - self.writes } % self.slots.min(self.writes);
             let files = self.files(rank, slot);
-            // What cannot be dropped from the page cache would be loaded from there.
-            let kept = files.iter().filter(|_| !is_save && self.drop_cache).find_map(|(path, _)| {
-                self.folder
-                    .folder()
-                    .read(path, false)
-                    .map(|file| sys::files::forget(&file))
-                    .err()
-                    .map(|error| (path, error))
-            });
-            if let Some((path, error)) = kept {
-                loads.fault("load", error.raw_os_error().unwrap_or(0), format!("{}: {error}", path.display()));
+            if !is_save && self.drop_cache && !self.empty_cache(&files, loads) {
                 meeting.leave();
                 break;
             }
@@ -184,25 +174,12 @@ impl Job<'_> {
                 break;
             }
             let began = now_ns();
-            let mut failed = false;
-            for (path, wanted) in &files {
-                let (done, ledger) = if is_save {
-                    (self.save((path, *wanted), &mut buffer, number, stop), saves)
-                } else {
-                    (self.load((path, *wanted), &mut buffer, stop), loads)
-                };
-                match done {
-                    Ok(bytes) => ledger.done(now_ns(), 0, bytes),
-                    Err(error) => {
-                        let operation = if is_save { "save" } else { "load" };
-                        let says = format!("{}: {error}", self.folder.folder().path().join(path).display());
-                        ledger.fault(operation, error.raw_os_error().unwrap_or(0), says);
-                        failed = true;
-                        break;
-                    }
-                }
-            }
-            if failed {
+            let succeeded = if is_save {
+                self.transfer(&files, "save", saves, |file| self.save(file, &mut buffer, number, stop))
+            } else {
+                self.transfer(&files, "load", loads, |file| self.load(file, &mut buffer, stop))
+            };
+            if !succeeded {
                 meeting.leave();
                 break;
             }
@@ -218,6 +195,41 @@ impl Job<'_> {
         }
         times.cpu = cpu_time::of_this_thread().since(before);
         times
+    }
+
+    /// Drops the files from the page cache; whether all were dropped. One that was not would be loaded from there.
+    fn empty_cache(&self, files: &[(PathBuf, u64)], loads: &Ledger) -> bool {
+        for (path, _) in files {
+            match self.folder.folder().read(path, false) {
+                Ok(file) => sys::files::forget(&file),
+                Err(error) => {
+                    loads.fault("load", error.raw_os_error().unwrap_or(0), format!("{}: {error}", path.display()));
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Saves or loads the files, one after the other; whether all of them succeeded. A failure is in the ledger.
+    fn transfer(
+        &self,
+        files: &[(PathBuf, u64)],
+        operation: &str,
+        ledger: &Ledger,
+        mut move_file: impl FnMut((&Path, u64)) -> std::io::Result<u64>,
+    ) -> bool {
+        for (path, wanted) in files {
+            match move_file((path, *wanted)) {
+                Ok(bytes) => ledger.done(now_ns(), 0, bytes),
+                Err(error) => {
+                    let says = format!("{}: {error}", self.folder.folder().path().join(path).display());
+                    ledger.fault(operation, error.raw_os_error().unwrap_or(0), says);
+                    return false;
+                }
+            }
+        }
+        true
     }
 
     /// Writes one file of the rank's part; each block gets a stamp, so that no two are alike.

@@ -43,12 +43,7 @@ impl Kernel for Generate {
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
         let layout = Layout::of(&parameters.dataset);
-        if layout.record < 1.0 || layout.files == 0 {
-            return Err(Error::usage("a data set needs at least one file, and samples of at least one byte"));
-        }
-        if layout.prefix.contains('/') {
-            return Err(Error::usage(format!("the prefix {} must be a plain name, without /", layout.prefix)));
-        }
+        check_files(&layout)?;
         possible(&layout)?;
         let dimensions = layout.dimensions();
         countable(&layout, &dimensions)?;
@@ -91,20 +86,8 @@ impl Kernel for Generate {
         let members = team::run(threads, &[], work)?;
         let elapsed_s = (now_ns() - start) as f64 / 1e9;
 
-        let (mut latency, mut cpu) = (Histogram::new(), CpuTime::default());
-        for (histogram, spent) in &members {
-            latency.merge(histogram);
-            cpu += *spent;
-        }
+        let mut reading = Reading { interrupted: stop.is_set(), ..report(&ledger, &members, elapsed_s) };
         let kept = layout.files - missing.len() as u64;
-        let mut reading = Reading {
-            elapsed_s,
-            cpu,
-            concurrency_requested: threads as f64,
-            interrupted: stop.is_set(),
-            ..Reading::default()
-        };
-        ledger.add(&mut reading, "write", &[("total", &latency)]);
         if kept > 0 {
             reading.note("kept", format!("{kept} of {} files were already complete and were kept", layout.files));
         }
@@ -114,6 +97,29 @@ impl Kernel for Generate {
         reading.detail("written_files", files);
         Ok(reading)
     }
+}
+
+/// What all threads wrote; each has a histogram of its files and its CPU time.
+fn report(ledger: &Ledger, members: &[(Histogram, CpuTime)], elapsed_s: f64) -> Reading {
+    let mut latency = Histogram::new();
+    let mut reading = Reading { elapsed_s, concurrency_requested: members.len() as f64, ..Reading::default() };
+    for (histogram, spent) in members {
+        latency.merge(histogram);
+        reading.cpu += *spent;
+    }
+    ledger.add(&mut reading, "write", &[("total", &latency)]);
+    reading
+}
+
+/// Refuses a data set without bytes, and files outside of its folder.
+fn check_files(layout: &Layout) -> Result<(), Error> {
+    if layout.record < 1.0 || layout.files == 0 {
+        return Err(Error::usage("a data set needs at least one file, and samples of at least one byte"));
+    }
+    if layout.prefix.contains('/') {
+        return Err(Error::usage(format!("the prefix {} must be a plain name, without /", layout.prefix)));
+    }
+    Ok(())
 }
 
 /// The data folder, which files are still to be written there, and the bytes of those that are whole.

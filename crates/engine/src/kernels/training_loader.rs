@@ -127,12 +127,16 @@ struct Outcome {
 }
 
 impl Outcome {
-    fn add_rank(&mut self, rank: Rank) {
+    /// Adds an accelerator, with its worker where it read for itself.
+    fn add_accelerator(&mut self, rank: Rank, worker: Option<&Worker<'_>>) {
         self.epochs.push(rank.epochs);
         self.step.merge(&rank.step);
         self.wait.merge(&rank.wait);
         self.accelerators += rank.cpu;
         self.spun_s += rank.spun_ns as f64 / 1e9;
+        if let Some(worker) = worker {
+            self.add_worker(worker);
+        }
     }
 
     fn add_worker(&mut self, worker: &Worker<'_>) {
@@ -266,31 +270,24 @@ fn race(source: &Source, pace: &Pace, readers: u64, ledger: &Ledger, stop: &Stop
     let begun = now_ns();
     ledger.start(begun);
     let read_before = device_bytes();
-    let failed = |error: std::io::Error| Error::machine("start a reading thread; use fewer accelerators", &error);
-    let accelerate = |batches: &Batches, worker: Option<&mut Worker<'_>>| match worker {
-        Some(worker) => {
-            let mut fetch = |epoch, step| worker.fetch(epoch, step);
-            steps::accelerate(pace, batches, &meeting, begun, stop, Some(&mut fetch))
+    let accelerate = |rank: u64, batches: &Batches| {
+        if readers > 0 {
+            return (steps::accelerate(pace, batches, &meeting, begun, stop, None), None);
         }
-        None => steps::accelerate(pace, batches, &meeting, begun, stop, None),
-    };
-    // without readers each accelerator reads for itself
-    let alone = |rank: u64, batches: &Batches| {
+        // without readers each accelerator reads for itself
         let mut worker = Worker::new(source, ledger, rank);
-        (accelerate(batches, Some(&mut worker)), Some(worker))
+        let mut fetch = |epoch, step| worker.fetch(epoch, step);
+        (steps::accelerate(pace, batches, &meeting, begun, stop, Some(&mut fetch)), Some(worker))
     };
     if readers == 0 && ranks.len() == 1 {
         let mut outcome = Outcome::default();
-        let (rank, worker) = alone(0, &ranks[0]);
-        outcome.add_rank(rank);
-        if let Some(worker) = &worker {
-            outcome.add_worker(worker);
-        }
+        let (rank, worker) = accelerate(0, &ranks[0]);
+        outcome.add_accelerator(rank, worker.as_ref());
         return Ok(outcome.ended(begun, read_before));
     }
     thread::scope(|scope| {
         let (mut reading, mut computing) = (Vec::new(), Vec::new());
-        let (accelerate, alone) = (&accelerate, &alone);
+        let accelerate = &accelerate;
         let mut start = || -> std::io::Result<()> {
             for (rank, batches) in ranks.iter().enumerate() {
                 for reader in 0..readers {
@@ -298,10 +295,7 @@ fn race(source: &Source, pace: &Pace, readers: u64, ledger: &Ledger, stop: &Stop
                     let work = move || worker.run(pace, batches, (reader, readers), stop);
                     reading.push(thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work)?);
                 }
-                let work = move || match readers {
-                    0 => alone(rank as u64, batches),
-                    _ => (accelerate(batches, None), None),
-                };
+                let work = move || accelerate(rank as u64, batches);
                 computing.push(thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work)?);
             }
             Ok(())
@@ -309,24 +303,24 @@ fn race(source: &Source, pace: &Pace, readers: u64, ledger: &Ledger, stop: &Stop
         if let Err(error) = start() {
             meeting.leave();
             ranks.iter().for_each(Batches::close);
-            return Err(failed(error));
+            return Err(Error::machine("start a reading thread; use fewer accelerators", &error));
         }
-        let panicked = || Error::Machine("a measuring thread panicked; please report it".into(), None);
         let mut outcome = Outcome::default();
         for handle in computing {
-            let (rank, worker) = handle.join().map_err(|_| panicked())?;
-            outcome.add_rank(rank);
-            if let Some(worker) = &worker {
-                outcome.add_worker(worker);
-            }
+            let (rank, worker) = handle.join().map_err(panicked)?;
+            outcome.add_accelerator(rank, worker.as_ref());
         }
         outcome = outcome.ended(begun, read_before);
         ranks.iter().for_each(Batches::close);
         for handle in reading {
-            outcome.add_worker(&handle.join().map_err(|_| panicked())?);
+            outcome.add_worker(&handle.join().map_err(panicked)?);
         }
         Ok(outcome)
     })
+}
+
+fn panicked(_: Box<dyn std::any::Any + Send>) -> Error {
+    Error::Machine("a measuring thread panicked; please report it".into(), None)
 }
 
 /// One thread that reads: its files, its figures.

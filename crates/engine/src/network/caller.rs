@@ -268,22 +268,28 @@ fn ping_datagrams(
             }
             Ok(_) => {}
             Err(error) if passing(&error) => {
-                if !rest.missed(socket) {
-                    continue;
-                }
-                let now = clock.now();
-                for (place, entry) in places.iter_mut().enumerate() {
-                    if entry.1 != 0 && now.saturating_sub(entry.0) > LOST_NS {
-                        entry.1 = 0;
-                        trips.lost += 1;
-                        free.push(place);
-                    }
+                if rest.missed(socket) {
+                    trips.lost += give_up(&mut places, &mut free, clock.now());
                 }
             }
             Err(error) => return Err(error),
         }
     }
     Ok(())
+}
+
+/// Frees the places whose datagram is not back in time; gives how many they are.
+#[inline] // between two round trips, whose time counts
+fn give_up(places: &mut [(u64, u32)], free: &mut Vec<usize>, now: u64) -> u64 {
+    let mut lost = 0;
+    for (place, entry) in places.iter_mut().enumerate() {
+        if entry.1 != 0 && now.saturating_sub(entry.0) > LOST_NS {
+            entry.1 = 0;
+            lost += 1;
+            free.push(place);
+        }
+    }
+    lost
 }
 
 fn connect_each(

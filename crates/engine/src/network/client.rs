@@ -144,6 +144,38 @@ struct Course {
     until_ns: u64,
 }
 
+impl Course {
+    fn new(lanes: &[Lane], began: u64) -> Self {
+        Self {
+            base: vec![Counts::default(); lanes.len()],
+            last: count_all(lanes),
+            watched: vec![Watched::default(); lanes.len()],
+            from_ns: began,
+            until_ns: began,
+        }
+    }
+
+    /// Takes the counts of now.
+    fn look(&mut self, lanes: &[Lane]) {
+        self.last = count_all(lanes);
+        self.until_ns = now_ns();
+    }
+}
+
+fn count_all(lanes: &[Lane]) -> Vec<Counts> {
+    lanes.iter().map(Lane::counts).collect()
+}
+
+/// Why the other end ended the test, with the system's number, if it does so within `timeout`.
+fn poll_end(control: &mut Control, timeout: Duration) -> Option<(String, i32)> {
+    match control.poll_state(timeout) {
+        Ok(Some(wire::SERVER_ERROR)) => Some((control.read_error(), 0)),
+        Ok(Some(wire::SERVER_TERMINATE)) => Some(("the server ended the test".into(), 0)),
+        Ok(_) => None,
+        Err(error) => Some((error.to_string(), error.raw_os_error().unwrap_or(0))),
+    }
+}
+
 impl Test<'_> {
     fn run(&self, control: &mut Control, call: Option<(Pings, &Caller)>) -> Outcome {
         let phase = Phase::default();
@@ -167,41 +199,13 @@ impl Test<'_> {
                 spawned.map_err(|error| refused = Some(error)).ok()
             });
             if let Some(error) = refused {
-                outcome.faults.push((
-                    format!(
-                        "start one thread per stream: \
-                    {error}"
-                    ),
-                    error.raw_os_error().unwrap_or(0),
-                ));
+                outcome.fault("start one thread per stream", &error);
                 phase.set(DONE);
                 if let Some((_, caller)) = call {
                     caller.hang_up();
                 }
             } else {
-                crate::timing::start::hold();
-                // From before the first byte to after the last that is counted: no one is ever faster than he was.
-                let began = now_ns();
-                phase.set(RUNNING);
-                let course = self.watch(began, control, phase, &lanes, &mut outcome);
-                // What is counted here ends now, and with it what can cut it short.
-                let errnos: Vec<i32> = lanes.iter().map(|lane| lane.errno.load(Ordering::Relaxed)).collect();
-                phase.set(DONE);
-                if let Err(error) = control.send_state(wire::TEST_END) {
-                    outcome.faults.push((format!("end the test: {error}"), error.raw_os_error().unwrap_or(0)));
-                }
-                if let Some((_, caller)) = call {
-                    caller.hang_up();
-                }
-                outcome.elapsed_s = course.until_ns.saturating_sub(course.from_ns) as f64 / 1e9;
-                outcome.streams = (0..lanes.len())
-                    .map(|index| StreamEnd {
-                        up: self.settings.goes_up(index),
-                        here: course.last[index].since(&course.base[index]),
-                        tcp: (!self.settings.udp).then(|| course.watched[index].figures()),
-                        errno: errnos[index],
-                    })
-                    .collect();
+                self.measure(control, phase, &lanes, call, &mut outcome);
             }
             for flow in flows {
                 outcome.cpu += flow.join().unwrap_or_default();
@@ -219,19 +223,46 @@ impl Test<'_> {
         outcome
     }
 
+    /// Lets data flow until the test's end, and takes what was counted.
+    fn measure(
+        &self,
+        control: &mut Control,
+        phase: &Phase,
+        lanes: &[Lane],
+        call: Option<(Pings, &Caller)>,
+        outcome: &mut Outcome,
+    ) {
+        crate::timing::start::hold();
+        // From before the first byte to after the last that is counted: no one is ever faster than he was.
+        let began = now_ns();
+        phase.set(RUNNING);
+        let course = self.watch(began, control, phase, lanes, outcome);
+        // What is counted here ends now, and with it what can cut it short.
+        let errnos: Vec<i32> = lanes.iter().map(|lane| lane.errno.load(Ordering::Relaxed)).collect();
+        phase.set(DONE);
+        if let Err(error) = control.send_state(wire::TEST_END) {
+            outcome.fault("end the test", &error);
+        }
+        if let Some((_, caller)) = call {
+            caller.hang_up();
+        }
+        outcome.elapsed_s = course.until_ns.saturating_sub(course.from_ns) as f64 / 1e9;
+        outcome.streams = (0..lanes.len())
+            .map(|index| StreamEnd {
+                up: self.settings.goes_up(index),
+                here: course.last[index].since(&course.base[index]),
+                tcp: (!self.settings.udp).then(|| course.watched[index].figures()),
+                errno: errnos[index],
+            })
+            .collect();
+    }
+
     /// Looks on until the test's end: by time, by bytes, by the other end, or by a stop.
     fn watch(&self, began: u64, control: &mut Control, phase: &Phase, lanes: &[Lane], outcome: &mut Outcome) -> Course {
-        let look = |lanes: &[Lane]| lanes.iter().map(Lane::counts).collect::<Vec<_>>();
         let interval = (self.interval_s * 1e9).max(1e6) as u64;
         let omit = (self.settings.omit_s * 1e9) as u64;
         let runtime = (self.settings.runtime_s * 1e9) as u64;
-        let mut course = Course {
-            base: vec![Counts::default(); lanes.len()],
-            last: look(lanes),
-            watched: vec![Watched::default(); lanes.len()],
-            from_ns: began,
-            until_ns: began,
-        };
+        let mut course = Course::new(lanes, began);
         let mut row_ends = began + interval;
         let mut timed = omit == 0;
         let mut row_from = course.base.clone();
@@ -240,7 +271,7 @@ impl Test<'_> {
             if !timed && now >= began + omit {
                 phase.next_round();
                 timed = true;
-                course.base = look(lanes);
+                course.base = count_all(lanes);
                 row_from.clone_from(&course.base);
                 course.from_ns = now;
                 course.watched.fill(Watched::default());
@@ -249,8 +280,7 @@ impl Test<'_> {
             let over = timed && !self.settings.by_amount() && now >= course.from_ns + runtime;
             let row_over = timed && now >= row_ends;
             if row_over || over || self.settings.by_amount() {
-                course.last = look(lanes);
-                course.until_ns = now_ns();
+                course.look(lanes);
             }
             if row_over {
                 self.close_row(&row_from, &course.last, outcome);
@@ -267,29 +297,20 @@ impl Test<'_> {
             }
             // Each stream has failed: no more will be moved, even if an amount or time is left. Datagrams go on.
             if !self.settings.udp && !lanes.is_empty() && lanes.iter().all(Lane::has_ended) {
-                course.last = look(lanes);
-                course.until_ns = now_ns();
+                course.look(lanes);
                 return course;
             }
             if self.stop.is_set() {
                 outcome.interrupted = true;
-                course.last = look(lanes);
-                course.until_ns = now_ns();
+                course.look(lanes);
                 return course;
             }
             let next = if timed { row_ends.min(course.from_ns + runtime) } else { began + omit };
             let most = if self.settings.by_amount() { 1_000_000 } else { 50_000_000 };
             let timeout = Duration::from_nanos(next.saturating_sub(now_ns()).clamp(200_000, most));
-            let ended = match control.poll_state(timeout) {
-                Ok(Some(wire::SERVER_ERROR)) => Some((control.read_error(), 0)),
-                Ok(Some(wire::SERVER_TERMINATE)) => Some(("the server ended the test".into(), 0)),
-                Ok(_) => None,
-                Err(error) => Some((error.to_string(), error.raw_os_error().unwrap_or(0))),
-            };
-            if let Some(fault) = ended {
+            if let Some(fault) = poll_end(control, timeout) {
                 outcome.faults.push(fault);
-                course.last = look(lanes);
-                course.until_ns = now_ns();
+                course.look(lanes);
                 return course;
             }
         }
@@ -320,15 +341,16 @@ impl Test<'_> {
 }
 
 impl Outcome {
+    fn fault(&mut self, doing: &str, error: &io::Error) {
+        self.faults.push((format!("{doing}: {error}"), error.raw_os_error().unwrap_or(0)));
+    }
+
     /// Results for results; where the other end is gone or silent, what is here has to do.
     fn exchange(&mut self, control: &mut Control, opened: &[Carrier], settings: &Settings) {
         if self.faults.is_empty() {
             match self.try_exchange(control, opened.len(), settings) {
                 Ok(report) => self.there = Some(report),
-                Err(error) => {
-                    let errno = error.raw_os_error().unwrap_or(0);
-                    self.faults.push((format!("exchange results: {error}"), errno));
-                }
+                Err(error) => self.fault("exchange results", &error),
             }
         }
     }

@@ -76,6 +76,24 @@ impl Numbers {
         }
     }
 
+    /// Takes the datagrams in the first `count` buffers, which came now; gives their bytes and how many they are.
+    #[inline] // every datagram would pay for a call
+    fn take_all(&mut self, batch: &Batch, count: usize, wide: bool) -> (u64, u64) {
+        let came_ns = stamp_ns();
+        let (mut bytes, mut datagrams) = (0, 0);
+        for index in 0..count {
+            let (buffer, segment) = batch.received(index);
+            for datagram in buffer.chunks(segment) {
+                if let Some((sent_ns, number)) = read_header(datagram, wide) {
+                    self.take(number, sent_ns, came_ns);
+                    bytes += datagram.len() as u64;
+                    datagrams += 1;
+                }
+            }
+        }
+        (bytes, datagrams)
+    }
+
     fn place(number: u64) -> (usize, u64) {
         let at = number % WINDOW;
         ((at / 64) as usize, 1 << (at % 64))
@@ -242,15 +260,20 @@ impl Gather {
     }
 }
 
-/// Takes what comes until the phase is done and nothing more is there; gives the CPU time that it took.
-pub fn receive(socket: &UdpSocket, settings: &Settings, lane: &Lane, phase: &Phase) -> CpuTime {
-    let wide = settings.counters_64;
+/// The buffers that datagrams are received into.
+fn incoming_batch(socket: &UdpSocket, settings: &Settings) -> Batch {
     let coalesced = settings.handing == Handing::Segmented && datagrams::allow_coalescing(socket).is_ok();
-    let mut batch = match settings.handing {
+    match settings.handing {
         Handing::Plain => Batch::new(1, settings.block.max(2048)),
         Handing::Batched => Batch::new(BATCH, settings.block.max(2048)),
         Handing::Segmented => Batch::new(if coalesced { LARGE_BATCH } else { BATCH }, 65_536),
-    };
+    }
+}
+
+/// Takes what comes until the phase is done and nothing more is there; gives the CPU time that it took.
+pub fn receive(socket: &UdpSocket, settings: &Settings, lane: &Lane, phase: &Phase) -> CpuTime {
+    let wide = settings.counters_64;
+    let mut batch = incoming_batch(socket, settings);
     let _ = socket.set_read_timeout(Some(LOOK));
     let mut numbers = Numbers::default();
     if !phase.wait_for_start() {
@@ -278,18 +301,7 @@ pub fn receive(socket: &UdpSocket, settings: &Settings, lane: &Lane, phase: &Pha
                     gather.took(count);
                     waits = false;
                 }
-                let came_ns = stamp_ns();
-                let (mut bytes, mut datagrams) = (0, 0);
-                for index in 0..count {
-                    let (buffer, segment) = batch.received(index);
-                    for datagram in buffer.chunks(segment) {
-                        if let Some((sent_ns, number)) = read_header(datagram, wide) {
-                            numbers.take(number, sent_ns, came_ns);
-                            bytes += datagram.len() as u64;
-                            datagrams += 1;
-                        }
-                    }
-                }
+                let (bytes, datagrams) = numbers.take_all(&batch, count, wide);
                 lane.moved(bytes, datagrams);
                 numbers.publish(lane);
             }

@@ -3,8 +3,9 @@
 use serde_json::{json, Map, Value};
 
 use crate::contract::reading::{Fault, Note, Reading, Samples, Stream};
-use crate::network::client::Outcome;
+use crate::network::client::{Outcome, StreamEnd};
 use crate::network::lane::Counts;
+use crate::network::results::{stream_id, StreamReport};
 use crate::network::settings::{Handing, Settings};
 use crate::network::watched::Figures;
 
@@ -25,6 +26,58 @@ impl Direction {
         self.retransmits = self.retransmits.saturating_add(retransmits);
         self.jitter_ns = self.jitter_ns.saturating_add(received.jitter_ns);
         self.streams += 1;
+    }
+}
+
+/// What both ends counted of all streams.
+#[derive(Default)]
+struct Ends {
+    /// Up, then down.
+    ways: [Direction; 2],
+    /// The other end is gone: received is what its kernel acknowledged.
+    is_acknowledged: bool,
+    /// Each stream's figures.
+    streams: Vec<Value>,
+    /// TCP's figures at each sending end.
+    senders: Vec<Figures>,
+}
+
+impl Ends {
+    fn of(settings: &Settings, outcome: &Outcome) -> Self {
+        let mut ends = Self::default();
+        for (index, end) in outcome.streams.iter().enumerate() {
+            let there = outcome.there.as_ref().and_then(|there| there.streams.get(index).copied().flatten());
+            ends.is_acknowledged |= end.up && there.is_none() && !settings.udp;
+            ends.add(index, end, there.as_ref(), settings);
+        }
+        ends
+    }
+
+    fn add(&mut self, index: usize, end: &StreamEnd, there: Option<&StreamReport>, settings: &Settings) {
+        let (sent, received, retransmits) = if end.up {
+            let acknowledged = || Counts { bytes: end.tcp.map_or(0, |tcp| tcp.acked_bytes), ..Counts::default() };
+            let received = counted_by_bytes(there.map_or_else(acknowledged, |there| there.counts), settings);
+            (end.here, received, end.tcp.map_or(0, |tcp| tcp.retransmits))
+        } else {
+            let sent = there.map_or(Counts::default(), |there| there.counts);
+            (sent, end.here, there.and_then(|there| there.retransmits).unwrap_or(0))
+        };
+        self.ways[usize::from(!end.up)].add(&sent, &received, retransmits);
+        // Each stream's figures are its sender's, at whichever end that is.
+        let tcp = if end.up { end.tcp } else { there.and_then(|there| there.tcp) };
+        self.senders.extend(tcp);
+        let tcp = tcp.map(|tcp| {
+            json!({"snd_cwnd": tcp.cwnd_mean_bytes as u64, "max_snd_cwnd": tcp.cwnd_max_bytes,
+                   "mean_rtt": tcp.rtt_mean_us as u64, "max_rtt": tcp.rtt_max_us, "min_rtt": tcp.rtt_min_us,
+                   "rttvar": tcp.rttvar_us, "pmtu": tcp.pmtu_bytes, "snd_wnd": tcp.receive_window_bytes,
+                   "reorder": tcp.reordering_segments})
+        });
+        self.streams.push(json!({
+            "id": stream_id(index), "up": end.up, "sent_bytes": sent.bytes,
+            "received_bytes": received.bytes, "retransmits": retransmits, "lost": received.lost,
+            "packets": received.highest.max(sent.operations), "reordered": received.reordered,
+            "jitter_ns": received.jitter_ns, "tcp": tcp,
+        }));
     }
 }
 
@@ -61,46 +114,7 @@ pub fn reading(settings: &Settings, outcome: &Outcome, loopback: bool) -> Readin
     }
     // No one acknowledges datagrams: without the receiver's count nothing is known of what arrived.
     let is_unknown = settings.udp && settings.up && outcome.there.is_none();
-    let mut ways = [Direction::default(), Direction::default()];
-    let mut acked = false;
-    let mut each = Vec::new();
-    let mut senders = Vec::new();
-    for (index, end) in outcome.streams.iter().enumerate() {
-        let there = outcome.there.as_ref().and_then(|there| there.streams.get(index).copied().flatten());
-        let (sent, received, retransmits) = if end.up {
-            let received = there.map_or_else(
-                || {
-                    // The other end is gone: what its kernel acknowledged is what it had.
-                    acked = !settings.udp;
-                    counted_by_bytes(
-                        Counts { bytes: end.tcp.map_or(0, |tcp| tcp.acked_bytes), ..Counts::default() },
-                        settings,
-                    )
-                },
-                |there| counted_by_bytes(there.counts, settings),
-            );
-            (end.here, received, end.tcp.map_or(0, |tcp| tcp.retransmits))
-        } else {
-            let sent = there.map_or(Counts::default(), |there| there.counts);
-            (sent, end.here, there.and_then(|there| there.retransmits).unwrap_or(0))
-        };
-        ways[usize::from(!end.up)].add(&sent, &received, retransmits);
-        // Each stream's figures are its sender's, at whichever end that is.
-        let tcp = if end.up { end.tcp } else { there.and_then(|there| there.tcp) };
-        senders.extend(tcp);
-        let tcp = tcp.map(|tcp| {
-            json!({"snd_cwnd": tcp.cwnd_mean_bytes as u64, "max_snd_cwnd": tcp.cwnd_max_bytes,
-                   "mean_rtt": tcp.rtt_mean_us as u64, "max_rtt": tcp.rtt_max_us, "min_rtt": tcp.rtt_min_us,
-                   "rttvar": tcp.rttvar_us, "pmtu": tcp.pmtu_bytes, "snd_wnd": tcp.receive_window_bytes,
-                   "reorder": tcp.reordering_segments})
-        });
-        each.push(json!({
-            "id": crate::network::results::stream_id(index), "up": end.up, "sent_bytes": sent.bytes,
-            "received_bytes": received.bytes, "retransmits": retransmits, "lost": received.lost,
-            "packets": received.highest.max(sent.operations), "reordered": received.reordered,
-            "jitter_ns": received.jitter_ns, "tcp": tcp,
-        }));
-    }
+    let Ends { ways, is_acknowledged, streams, senders } = Ends::of(settings, outcome);
     for (name, way, used) in [("up", &ways[0], settings.up), ("down", &ways[1], settings.down)] {
         if used && settings.streams > 0 {
             reading.streams.push(Stream {
@@ -113,7 +127,7 @@ pub fn reading(settings: &Settings, outcome: &Outcome, loopback: bool) -> Readin
     }
     reading.samples = samples(settings, outcome);
     reading.faults = faults(outcome);
-    if acked {
+    if is_acknowledged {
         reading.notes.push(note(
             "counted_at_the_sender",
             "the other end sent no results; received bytes are those that its kernel acknowledged",
@@ -134,7 +148,7 @@ pub fn reading(settings: &Settings, outcome: &Outcome, loopback: bool) -> Readin
     if !settings.udp {
         sender_details(&senders, &ways, &mut reading.details);
     }
-    reading.details.insert("per_stream".into(), json!(each));
+    reading.details.insert("per_stream".into(), json!(streams));
     if settings.udp && settings.handing != Handing::Plain {
         reading.notes.push(note(
             "jitter_of_batches",

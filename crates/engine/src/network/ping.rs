@@ -57,87 +57,194 @@ pub struct Echoes {
 pub fn run(address: IpAddr, pinging: &Pinging, interval_s: f64, stop: &Stop) -> io::Result<Echoes> {
     let clock = Clock::best();
     let mut echoes = Echoes::default();
-    let row_ns = (interval_s * 1e9).max(1e6) as u64;
     echoes.rows.reserve((pinging.runtime_s / interval_s).min(1e6) as usize + 2);
-    let mut outgoing = vec![0x5A; HEADER_BYTES + pinging.message];
+    let outgoing = vec![0x5A; HEADER_BYTES + pinging.message];
     let socket = EchoSocket::open(address, LOOK, &outgoing[HEADER_BYTES..])?;
     echoes.raw = socket.is_raw();
-    let mut incoming = vec![0; EchoSocket::room(pinging.message)];
-    // Each place holds when its echo request was sent, and its number.
-    let mut places = vec![(0_u64, 0_u16, false); pinging.in_flight];
-    let mut free: Vec<usize> = (0..pinging.in_flight).rev().collect();
-    let mut number = 0_u16;
+    let incoming = vec![0; EchoSocket::room(pinging.message)];
+    let places = Places::new(pinging.in_flight);
     let gap_ns = if pinging.rate > 0.0 { (1e9 / pinging.rate) as u64 } else { 0 };
-    let phase = Phase::default();
     crate::timing::start::hold_once();
     let mut meter = Meter::start();
-    let mut began = clock.now();
-    let (mut timed, omit_ns) = (pinging.omit_s <= 0.0, (pinging.omit_s * 1e9) as u64);
-    let runtime_ns = (pinging.runtime_s * 1e9) as u64;
-    let (mut next_due, mut row_ends, mut row_count) = (began, began + row_ns, 0);
-    loop {
-        let now = clock.now();
-        if !timed && now >= began + omit_ns {
-            (timed, began, row_ends, row_count) = (true, now, now + row_ns, 0);
-            echoes.round_trip.clear();
-            (echoes.sent, echoes.lost) = (0, 0);
-            phase.next_round();
-            meter.look(&phase);
-        }
-        while timed && now >= row_ends {
-            echoes.rows.push(row_count);
-            (row_count, row_ends) = (0, row_ends + row_ns);
-        }
-        if timed && now >= began + runtime_ns {
-            break;
-        }
-        if stop.is_set() {
-            echoes.interrupted = true;
-            break;
-        }
-        while !free.is_empty() && now >= next_due {
-            let place = free.pop().unwrap_or(0);
-            // The place is the number's remainder, so that an answer finds it at once.
-            number = next_number(number, place, pinging.in_flight);
-            places[place] = (clock.now(), number, true);
-            if let Err(error) = socket.send(&mut outgoing, number) {
-                if !passing(&error) {
-                    echoes.fault = Some(error);
-                    break;
-                }
+    let region = Region::new(pinging, interval_s, clock.now());
+    let next_due = region.began;
+    let mut pinger = Pinger { clock, socket, outgoing, incoming, places, region, gap_ns, next_due };
+    echoes.fault = pinger.run(&mut echoes, &mut meter, stop).err();
+    echoes.elapsed_s = clock.now().saturating_sub(pinger.region.began) as f64 / 1e9;
+    echoes.cpu = meter.spent();
+    Ok(echoes)
+}
+
+/// Sends echo requests at their times and takes the answers.
+struct Pinger {
+    clock: Clock,
+    socket: EchoSocket,
+    outgoing: Vec<u8>,
+    incoming: Vec<u8>,
+    places: Places,
+    region: Region,
+    /// Time between two requests, ns; 0 for the next as soon as one is back.
+    gap_ns: u64,
+    next_due: u64,
+}
+
+impl Pinger {
+    /// Pings until the time is over or `stop` is set.
+    fn run(&mut self, echoes: &mut Echoes, meter: &mut Meter, stop: &Stop) -> io::Result<()> {
+        let phase = Phase::default();
+        loop {
+            let now = self.clock.now();
+            if self.region.begins(now) {
+                echoes.round_trip.clear();
+                (echoes.sent, echoes.lost) = (0, 0);
+                phase.next_round();
+                meter.look(&phase);
             }
-            echoes.sent += 1;
-            next_due = if gap_ns > 0 { next_due.max(now.saturating_sub(gap_ns)) + gap_ns } else { now };
-        }
-        if echoes.fault.is_some() {
-            break;
-        }
-        if free.len() == places.len() && gap_ns > 0 {
-            std::thread::sleep(Duration::from_nanos(next_due.saturating_sub(now)).min(LOOK));
-            continue;
-        }
-        match socket.answer(&mut incoming) {
-            Ok(Some((answered, _))) => {
-                let place = usize::from(answered) % pinging.in_flight;
-                let (sent_ns, expected, waits) = places[place];
-                if waits && expected == answered {
-                    echoes.round_trip.record(clock.now() - sent_ns);
-                    row_count += 1;
-                    places[place].2 = false;
-                    free.push(place);
-                }
+            if self.region.is_over(now, &mut echoes.rows) {
+                return Ok(());
             }
-            Ok(None) => {}
-            Err(error) if passing(&error) => give_up(&mut places, &mut free, clock.now(), &mut echoes.lost),
-            Err(error) => {
-                echoes.fault = Some(error);
-                break;
+            if stop.is_set() {
+                echoes.interrupted = true;
+                return Ok(());
+            }
+            self.send_due(now, &mut echoes.sent)?;
+            if self.places.are_all_free() && self.gap_ns > 0 {
+                std::thread::sleep(Duration::from_nanos(self.next_due.saturating_sub(now)).min(LOOK));
+                continue;
+            }
+            match self.socket.answer(&mut self.incoming) {
+                Ok(Some((answered, _))) => {
+                    if let Some(round_trip_ns) = self.places.give_back(answered, &self.clock) {
+                        echoes.round_trip.record(round_trip_ns);
+                        self.region.row_count += 1;
+                    }
+                }
+                Ok(None) => {}
+                Err(error) if passing(&error) => echoes.lost += self.places.give_up(self.clock.now()),
+                Err(error) => return Err(error),
             }
         }
     }
-    echoes.elapsed_s = clock.now().saturating_sub(began) as f64 / 1e9;
-    echoes.cpu = meter.spent();
-    Ok(echoes)
+
+    /// Sends and counts the requests that are due and have a place.
+    #[inline] // of each round trip, as the methods below
+    fn send_due(&mut self, now: u64, sent: &mut u64) -> io::Result<()> {
+        while now >= self.next_due {
+            let Some(number) = self.places.take(&self.clock) else { break };
+            if let Err(error) = self.socket.send(&mut self.outgoing, number) {
+                if !passing(&error) {
+                    return Err(error);
+                }
+            }
+            *sent += 1;
+            let gap_ns = self.gap_ns;
+            self.next_due = if gap_ns > 0 { self.next_due.max(now.saturating_sub(gap_ns)) + gap_ns } else { now };
+        }
+        Ok(())
+    }
+}
+
+/// The timed region and its intervals, after a time that is left out.
+struct Region {
+    omit_ns: u64,
+    runtime_ns: u64,
+    row_ns: u64,
+    is_timed: bool,
+    /// When it began; before that, when the time began that is left out.
+    began: u64,
+    row_ends: u64,
+    /// Round trips in the interval.
+    row_count: u64,
+}
+
+impl Region {
+    fn new(pinging: &Pinging, interval_s: f64, began: u64) -> Self {
+        let row_ns = (interval_s * 1e9).max(1e6) as u64;
+        Self {
+            omit_ns: (pinging.omit_s * 1e9) as u64,
+            runtime_ns: (pinging.runtime_s * 1e9) as u64,
+            row_ns,
+            is_timed: pinging.omit_s <= 0.0,
+            began,
+            row_ends: began + row_ns,
+            row_count: 0,
+        }
+    }
+
+    /// Whether it begins now, after the time that is left out.
+    #[inline]
+    fn begins(&mut self, now: u64) -> bool {
+        if self.is_timed || now < self.began + self.omit_ns {
+            return false;
+        }
+        (self.is_timed, self.began, self.row_ends, self.row_count) = (true, now, now + self.row_ns, 0);
+        true
+    }
+
+    /// Whether it is over now; closes the intervals that have ended.
+    #[inline]
+    fn is_over(&mut self, now: u64, rows: &mut Vec<u64>) -> bool {
+        while self.is_timed && now >= self.row_ends {
+            rows.push(self.row_count);
+            (self.row_count, self.row_ends) = (0, self.row_ends + self.row_ns);
+        }
+        self.is_timed && now >= self.began + self.runtime_ns
+    }
+}
+
+/// The echo requests under way.
+struct Places {
+    /// When each was sent, its number, and whether its answer is awaited.
+    sent: Vec<(u64, u16, bool)>,
+    free: Vec<usize>,
+    number: u16,
+}
+
+impl Places {
+    fn new(count: usize) -> Self {
+        Self { sent: vec![(0, 0, false); count], free: (0..count).rev().collect(), number: 0 }
+    }
+
+    fn are_all_free(&self) -> bool {
+        self.free.len() == self.sent.len()
+    }
+
+    /// Takes a free place for a request that is sent now; gives its number.
+    #[inline]
+    fn take(&mut self, clock: &Clock) -> Option<u16> {
+        let place = self.free.pop()?;
+        // The place is the number's remainder, so that an answer finds it at once.
+        self.number = next_number(self.number, place, self.sent.len());
+        self.sent[place] = (clock.now(), self.number, true);
+        Some(self.number)
+    }
+
+    /// Frees the place of an answer that came now; gives the time of its round trip, ns.
+    #[inline]
+    fn give_back(&mut self, answered: u16, clock: &Clock) -> Option<u64> {
+        let place = usize::from(answered) % self.sent.len();
+        let (sent_ns, expected, waits) = self.sent[place];
+        if !waits || expected != answered {
+            return None;
+        }
+        let round_trip_ns = clock.now() - sent_ns;
+        self.sent[place].2 = false;
+        self.free.push(place);
+        Some(round_trip_ns)
+    }
+
+    /// Frees the places of requests whose answer is too late; gives how many they are.
+    fn give_up(&mut self, now: u64) -> u64 {
+        let mut lost = 0;
+        for (place, (sent_ns, _, waits)) in self.sent.iter_mut().enumerate() {
+            if *waits && now.saturating_sub(*sent_ns) > LOST_NS {
+                *waits = false;
+                lost += 1;
+                self.free.push(place);
+            }
+        }
+        lost
+    }
 }
 
 /// The next number after `last` whose remainder by `count` is `place`.
@@ -149,16 +256,6 @@ fn next_number(last: u16, place: usize, count: usize) -> u16 {
         place as u16
     } else {
         candidate as u16
-    }
-}
-
-fn give_up(places: &mut [(u64, u16, bool)], free: &mut Vec<usize>, now: u64, lost: &mut u64) {
-    for (place, entry) in places.iter_mut().enumerate() {
-        if entry.2 && now.saturating_sub(entry.0) > LOST_NS {
-            entry.2 = false;
-            *lost += 1;
-            free.push(place);
-        }
     }
 }
 

@@ -244,6 +244,22 @@ impl Silence {
     }
 }
 
+/// The timed region at the server.
+struct Region {
+    began: u64,
+    /// What each stream had moved before it.
+    omitted: Vec<Counts>,
+    watched: Vec<Watched>,
+}
+
+/// The streams of a test that flow.
+struct Flow<'a> {
+    settings: &'a Settings,
+    opened: &'a [Carrier],
+    lanes: &'a [Lane],
+    phase: &'a Phase,
+}
+
 /// Lets data flow until the client ends the test, or its time is over.
 fn flow(
     control: &mut Control,
@@ -252,24 +268,19 @@ fn flow(
     echo: Option<(&crate::network::settings::Echo, &Responder)>,
     place: &Place<'_>,
 ) -> (Report, io::Result<()>) {
-    let phase = Phase::default();
     let lanes: Vec<Lane> = opened.iter().map(|_| Lane::default()).collect();
-    let sends = |index: usize| !settings.goes_up(index);
-    let mut omitted = vec![Counts::default(); lanes.len()];
-    let mut watched = vec![Watched::default(); lanes.len()];
-    let look = |watched: &mut [Watched]| {
-        for (index, watched) in watched.iter_mut().enumerate().filter(|(index, _)| sends(*index)) {
-            watched.look(opened[index].info());
-        }
-    };
+    let flow = Flow { settings, opened, lanes: &lanes, phase: &Phase::default() };
+    let omitted = vec![Counts::default(); lanes.len()];
+    let watched = vec![Watched::default(); lanes.len()];
     let mut cpu = CpuTime::default();
-    let (mut began, mut over) = (now_ns(), 0);
+    let (mut region, mut over) = (Region { began: now_ns(), omitted, watched }, 0);
     let finished = std::thread::scope(|scope| {
-        let phase = &phase;
+        let phase = flow.phase;
         let mut flows = Vec::new();
         let mut refused = Ok(());
         for (index, (stream, lane)) in opened.iter().zip(&lanes).enumerate() {
-            let body = move || stream.flow(sends(index), settings, lane, phase);
+            let sends = flow.sends(index);
+            let body = move || stream.flow(sends, settings, lane, phase);
             match std::thread::Builder::new().spawn_scoped(scope, body) {
                 Ok(handle) => flows.push(handle),
                 Err(error) => refused = Err(error),
@@ -283,48 +294,7 @@ fn flow(
                 Err(error) => refused = Err(error),
             }
         }
-        let finished = refused.and_then(|()| {
-            phase.set(RUNNING);
-            began = now_ns();
-            let start = began;
-            let omit_ns = (settings.omit_s * 1e9) as u64;
-            let by_amount = settings.runtime_s <= 0.0 || settings.by_amount();
-            let lasts_s = if by_amount { LONGEST_BY_BYTES_S } else { settings.runtime_s };
-            let limit_ns = ((lasts_s + settings.omit_s + GRACE_S) * 1e9) as u64;
-            let mut timed = omit_ns == 0;
-            look(&mut watched);
-            let mut silence = Silence { max_ns: place.silence.as_nanos() as u64, moved: 0, since_ns: start };
-            loop {
-                let now = now_ns();
-                if !timed && now >= start + omit_ns {
-                    phase.next_round();
-                    timed = true;
-                    began = now;
-                    omitted = lanes.iter().map(Lane::counts).collect();
-                    watched.fill(Watched::default());
-                }
-                if now > start + limit_ns {
-                    return Err(ended("the client did not end the test in time"));
-                }
-                if silence.is_too_long(&lanes, now) {
-                    let _ = control.send_state(wire::SERVER_TERMINATE);
-                    return Err(ended("no data was transferred for too long"));
-                }
-                if place.stop.is_set() {
-                    let _ = control.send_state(wire::SERVER_TERMINATE);
-                    return Err(ended("the server is stopping"));
-                }
-                let wait_ns = if timed { 50_000_000 } else { (start + omit_ns).saturating_sub(now).min(50_000_000) };
-                let state = control.poll_state(Duration::from_nanos(wait_ns.max(1_000_000)))?;
-                look(&mut watched);
-                match state {
-                    Some(wire::TEST_END) => return Ok(()),
-                    Some(wire::CLIENT_TERMINATE) => return Err(ended("the client disconnected")),
-                    Some(state) => return Err(ended(&format!("unexpected state {state}"))),
-                    None => {}
-                }
-            }
-        });
+        let finished = refused.and_then(|()| flow.watch(control, place, &mut region));
         over = now_ns();
         phase.set(DONE);
         for flow in flows {
@@ -333,26 +303,87 @@ fn flow(
         finished
     });
     // What is drained after this had arrived before it.
-    let elapsed_s = over.saturating_sub(began) as f64 / 1e9;
-    let report = Report {
-        streams: (0..lanes.len())
-            .map(|index| {
-                let tcp = (sends(index) && !settings.udp).then(|| watched[index].figures());
-                let (counts, omitted) = (lanes[index].counts().since(&omitted[index]), omitted[index]);
-                let (retransmits, errno) = (tcp.map(|tcp| tcp.retransmits), lanes[index].refusal());
-                Some(StreamReport { counts, omitted, retransmits, elapsed_s, tcp, errno })
-            })
-            .collect(),
-        cpu_s: (cpu.user_s, cpu.system_s),
-        congestion: match opened.first() {
-            Some(Carrier::Tcp(stream)) => net::congestion(stream).unwrap_or_default(),
-            _ => String::new(),
-        },
-        elapsed_s,
-        ours: true,
-        has_retransmits: settings.down && !settings.udp,
-    };
-    (report, finished)
+    let elapsed_s = over.saturating_sub(region.began) as f64 / 1e9;
+    (flow.report(&region, cpu, elapsed_s), finished)
+}
+
+impl Flow<'_> {
+    fn sends(&self, index: usize) -> bool {
+        !self.settings.goes_up(index)
+    }
+
+    fn look(&self, watched: &mut [Watched]) {
+        for (index, watched) in watched.iter_mut().enumerate().filter(|(index, _)| self.sends(*index)) {
+            watched.look(self.opened[index].info());
+        }
+    }
+
+    /// Starts the streams, and looks on until the client ends the test; an error for any other end.
+    fn watch(&self, control: &mut Control, place: &Place<'_>, region: &mut Region) -> io::Result<()> {
+        let Self { settings, lanes, phase, .. } = *self;
+        phase.set(RUNNING);
+        region.began = now_ns();
+        let start = region.began;
+        let omit_ns = (settings.omit_s * 1e9) as u64;
+        let by_amount = settings.runtime_s <= 0.0 || settings.by_amount();
+        let lasts_s = if by_amount { LONGEST_BY_BYTES_S } else { settings.runtime_s };
+        let limit_ns = ((lasts_s + settings.omit_s + GRACE_S) * 1e9) as u64;
+        let mut timed = omit_ns == 0;
+        self.look(&mut region.watched);
+        let mut silence = Silence { max_ns: place.silence.as_nanos() as u64, moved: 0, since_ns: start };
+        loop {
+            let now = now_ns();
+            if !timed && now >= start + omit_ns {
+                phase.next_round();
+                timed = true;
+                region.began = now;
+                region.omitted = lanes.iter().map(Lane::counts).collect();
+                region.watched.fill(Watched::default());
+            }
+            if now > start + limit_ns {
+                return Err(ended("the client did not end the test in time"));
+            }
+            if silence.is_too_long(lanes, now) {
+                let _ = control.send_state(wire::SERVER_TERMINATE);
+                return Err(ended("no data was transferred for too long"));
+            }
+            if place.stop.is_set() {
+                let _ = control.send_state(wire::SERVER_TERMINATE);
+                return Err(ended("the server is stopping"));
+            }
+            let wait_ns = if timed { 50_000_000 } else { (start + omit_ns).saturating_sub(now).min(50_000_000) };
+            let state = control.poll_state(Duration::from_nanos(wait_ns.max(1_000_000)))?;
+            self.look(&mut region.watched);
+            match state {
+                Some(wire::TEST_END) => return Ok(()),
+                Some(wire::CLIENT_TERMINATE) => return Err(ended("the client disconnected")),
+                Some(state) => return Err(ended(&format!("unexpected state {state}"))),
+                None => {}
+            }
+        }
+    }
+
+    fn report(&self, region: &Region, cpu: CpuTime, elapsed_s: f64) -> Report {
+        let settings = self.settings;
+        let stream = |index: usize| {
+            let tcp = (self.sends(index) && !settings.udp).then(|| region.watched[index].figures());
+            let omitted = region.omitted[index];
+            let counts = self.lanes[index].counts().since(&omitted);
+            let (retransmits, errno) = (tcp.map(|tcp| tcp.retransmits), self.lanes[index].refusal());
+            Some(StreamReport { counts, omitted, retransmits, elapsed_s, tcp, errno })
+        };
+        Report {
+            streams: (0..self.lanes.len()).map(stream).collect(),
+            cpu_s: (cpu.user_s, cpu.system_s),
+            congestion: match self.opened.first() {
+                Some(Carrier::Tcp(stream)) => net::congestion(stream).unwrap_or_default(),
+                _ => String::new(),
+            },
+            elapsed_s,
+            ours: true,
+            has_retransmits: settings.down && !settings.udp,
+        }
+    }
 }
 
 /// What `--get-server-output` shows.

@@ -73,6 +73,24 @@ impl Served {
     pub fn last_failure(&self) -> Option<String> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
+
+    fn set_failure(&self, says: String) {
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(says);
+    }
+
+    /// Counts a test that ended, with the bytes that it moved.
+    fn count(&self, client: IpAddr, ended: io::Result<u64>) {
+        match ended {
+            Ok(bytes) => {
+                self.bytes.fetch_add(bytes, Ordering::Relaxed);
+                self.tests.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(error) => {
+                self.set_failure(format!("{client}: {error}"));
+                self.failed.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
 }
 
 /// A server that runs on a separate thread until it is dropped.
@@ -278,21 +296,10 @@ impl Acceptor {
                 let result = document(&course, place.client, &readable(&cookie), error.as_deref());
                 // A log that cannot be written (a full disk) must not end the serving.
                 if let Err(error) = writeln!(log, "{result:#}") {
-                    let says = format!("the log was not written: {error}");
-                    *served.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(says);
+                    served.set_failure(format!("the log was not written: {error}"));
                 }
             }
-            match ended {
-                Ok(bytes) => {
-                    served.bytes.fetch_add(bytes, Ordering::Relaxed);
-                    served.tests.fetch_add(1, Ordering::Relaxed);
-                }
-                Err(error) => {
-                    let says = format!("{}: {error}", place.client);
-                    *served.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(says);
-                    served.failed.fetch_add(1, Ordering::Relaxed);
-                }
-            }
+            served.count(client, ended);
             drop(forget);
         };
         // A thread that cannot be made closes the connection, which the client sees.

@@ -43,6 +43,19 @@ pub struct Echo {
     pub message: usize,
 }
 
+impl Echo {
+    /// Reads what a client requests, each figure within a server's limits.
+    fn from_parameters(fields: &Value) -> Self {
+        let flag = |name: &str| fields[name].as_bool().unwrap_or(false);
+        Self {
+            udp: flag("udp"),
+            connect: flag("connect"),
+            spin: flag("spin"),
+            message: (fields["message"].as_u64().unwrap_or(64) as usize).clamp(1, LARGEST_DATAGRAM),
+        }
+    }
+}
+
 /// What a test does.
 // The switches are those of iperf3's parameters, one each.
 #[allow(clippy::struct_excessive_bools)]
@@ -211,28 +224,13 @@ impl Settings {
         }
         let udp = flag("udp");
         let extension = fields.get("hwdyno");
-        let echo = extension.and_then(|extension| extension.get("echo")).map(|echo| Echo {
-            udp: echo["udp"].as_bool().unwrap_or(false),
-            connect: echo["connect"].as_bool().unwrap_or(false),
-            spin: echo["spin"].as_bool().unwrap_or(false),
-            message: (echo["message"].as_u64().unwrap_or(64) as usize).clamp(1, LARGEST_DATAGRAM),
-        });
+        let echo = extension.and_then(|extension| extension.get("echo")).map(Echo::from_parameters);
         let parallel = if fields.get("parallel").is_none() { 1 } else { whole("parallel") as usize };
         if parallel > MAX_STREAMS || (parallel == 0 && echo.is_none()) {
             return Err(format!("{parallel} streams; 1 to {MAX_STREAMS} are supported"));
         }
         let counters_64 = flag("udp_counters_64bit");
-        let block = match whole("len") as usize {
-            0 if udp => 1460,
-            0 => 128 << 10,
-            block if udp && !(HEADER_BYTES..=LARGEST_DATAGRAM).contains(&block) => {
-                return Err(format!("datagrams of {block} bytes; {HEADER_BYTES} to {LARGEST_DATAGRAM} are supported"));
-            }
-            block if block > LARGEST_BLOCK => {
-                return Err(format!("blocks of {block} bytes; at most {LARGEST_BLOCK} are supported"));
-            }
-            block => block,
-        };
+        let block = block_of(whole("len") as usize, udp)?;
         let seconds = |name: &str, whole: f64| {
             extension
                 .and_then(|extension| extension.get(name))
@@ -272,6 +270,21 @@ impl Settings {
             wants_output: flag("get_server_output"),
             echo,
         })
+    }
+}
+
+/// The length of a block that was requested as `len`; 0 is iperf3's default.
+fn block_of(len: usize, udp: bool) -> Result<usize, String> {
+    match len {
+        0 if udp => Ok(1460),
+        0 => Ok(128 << 10),
+        block if udp && !(HEADER_BYTES..=LARGEST_DATAGRAM).contains(&block) => {
+            Err(format!("datagrams of {block} bytes; {HEADER_BYTES} to {LARGEST_DATAGRAM} are supported"))
+        }
+        block if block > LARGEST_BLOCK => {
+            Err(format!("blocks of {block} bytes; at most {LARGEST_BLOCK} are supported"))
+        }
+        block => Ok(block),
     }
 }
 

@@ -99,49 +99,78 @@ pub fn accelerate(
     mut fetch: Option<&mut dyn FnMut(u64, u64)>,
 ) -> Rank {
     sys::pause::sharpen_timers();
-    let compute = (pace.compute_s * 1e9) as u64;
-    let end = if pace.runtime_s > 0.0 { begun + (pace.runtime_s * 1e9) as u64 } else { u64::MAX };
-    let goes_on = || !stop.is_set() && now_ns() < end;
-    let mut rank = Rank {
+    let end_ns = if pace.runtime_s > 0.0 { begun + (pace.runtime_s * 1e9) as u64 } else { u64::MAX };
+    let rank = Rank {
         epochs: Vec::with_capacity(pace.epochs as usize),
         step: Histogram::new(),
         wait: Histogram::new(),
         cpu: CpuTime::default(),
         spun_ns: 0,
     };
+    let mut accelerator = Accelerator { pace, batches, meeting, stop, end_ns, rank };
     let before = cpu_time::of_this_thread();
     let mut more = true;
     for number in 0..pace.epochs {
-        if !more || pace.steps == 0 || !meeting.join(goes_on) {
+        if !more || pace.steps == 0 || !meeting.join(|| accelerator.goes_on()) {
             break;
         }
-        let (first, last) = (number * pace.steps, (number + 1) * pace.steps);
+        more = accelerator.run_epoch(number, &mut fetch);
+    }
+    if !more {
+        meeting.leave();
+    }
+    batches.close();
+    accelerator.rank.cpu = cpu_time::of_this_thread().since(before);
+    accelerator.rank
+}
+
+/// One accelerator, with all that its epochs share.
+struct Accelerator<'a> {
+    pace: &'a Pace,
+    batches: &'a Batches,
+    meeting: &'a Meeting,
+    stop: &'a Stop,
+    end_ns: u64,
+    rank: Rank,
+}
+
+impl Accelerator<'_> {
+    fn goes_on(&self) -> bool {
+        !self.stop.is_set() && now_ns() < self.end_ns
+    }
+
+    /// Runs one epoch; whether the run goes on after it.
+    fn run_epoch(&mut self, number: u64, fetch: &mut Option<&mut dyn FnMut(u64, u64)>) -> bool {
+        let Pace { steps, in_flight, barrier, spins, .. } = *self.pace;
+        let compute = (self.pace.compute_s * 1e9) as u64;
+        let (first, last) = (number * steps, (number + 1) * steps);
+        let mut more = true;
         let mut epoch = Epoch::default();
         let block = now_ns();
         let (mut loading, mut after_first) = (block, block);
-        batches.allow((first + pace.in_flight).min(last));
+        self.batches.allow((first + in_flight).min(last));
         for batch in first..last {
-            if let Some(fetch) = &mut fetch {
+            if let Some(fetch) = fetch {
                 fetch(number, batch - first);
-            } else if !batches.take(batch, stop) {
+            } else if !self.batches.take(batch, self.stop) {
                 more = false;
                 break;
             }
             let loaded = now_ns();
             // the refill wakes readers, which may run before this goes on: that is the computation's time
-            batches.allow((batch + 1 + pace.in_flight).min(last));
+            self.batches.allow((batch + 1 + in_flight).min(last));
             if compute > 0 {
-                rank.spun_ns += compute_until(loaded + compute, pace.spins, stop);
+                self.rank.spun_ns += compute_until(loaded + compute, spins, self.stop);
             }
             let computed = now_ns();
-            more = if pace.barrier { meeting.join(goes_on) } else { goes_on() };
+            more = if barrier { self.meeting.join(|| self.goes_on()) } else { self.goes_on() };
             let met = now_ns();
-            if stop.is_set() {
+            if self.stop.is_set() {
                 more = false;
                 break; // a step cut short says nothing
             }
-            rank.step.record(met - loading);
-            rank.wait.record(loaded - loading);
+            self.rank.step.record(met - loading);
+            self.rank.wait.record(loaded - loading);
             if epoch.steps == 0 {
                 epoch.first = computed - loading;
                 after_first = met;
@@ -158,14 +187,9 @@ pub fn accelerate(
         }
         epoch.block = loading - block;
         epoch.after_first = loading - after_first;
-        rank.epochs.push(epoch);
+        self.rank.epochs.push(epoch);
+        more
     }
-    if !more {
-        meeting.leave();
-    }
-    batches.close();
-    rank.cpu = cpu_time::of_this_thread().since(before);
-    rank
 }
 
 /// The figures that the field reads off such a run, by epoch and over all.

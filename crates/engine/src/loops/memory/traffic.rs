@@ -98,6 +98,55 @@ fn first(word: usize) -> u64 {
     (-((1 + word % PERIOD) as f64)).to_bits()
 }
 
+/// Bytes at each place in one call, and from one place to the next: of a dense walk pieces.
+fn block_and_stride(work: &Work) -> (u64, u64) {
+    if !work.dense() {
+        return (work.block, work.stride);
+    }
+    let array_bytes = work.array_bytes();
+    let unit = if work.primitive.mixed().is_some() { 64 * work.primitive.unrolled_lines() } else { 64 };
+    let piece = if array_bytes >= PIECE { PIECE } else { (array_bytes / unit * unit).max(64) };
+    (piece, piece)
+}
+
+/// The words of an array over one period, before the first visit.
+fn pattern_of(array: usize, touches_a: bool) -> [u64; PERIOD] {
+    std::array::from_fn(|word| match (touches_a, array) {
+        (true, 0) => first(word),
+        (true, _) => source(array - 1, word).to_bits(),
+        (false, _) => source(array, word).to_bits(),
+    })
+}
+
+/// What verification compares with, over one period.
+struct Expected {
+    /// The words of `a` before and after a visit.
+    before: [u64; PERIOD],
+    after: [u64; PERIOD],
+    /// What a visit of each word adds to the sum of all words read.
+    summed: [u64; PERIOD],
+    period_sum: u64,
+}
+
+impl Expected {
+    fn of(primitive: Primitive) -> Self {
+        let from = |word| [0, 1, 2].map(|number| source(number, word));
+        let summed = std::array::from_fn(|word| primitive.summed(from(word).map(f64::to_bits)));
+        Self {
+            before: std::array::from_fn(first),
+            after: std::array::from_fn(|word| primitive.written(from(word), SCALAR).to_bits()),
+            summed,
+            period_sum: summed.iter().fold(0, |total, &value| total.wrapping_add(value)),
+        }
+    }
+
+    /// What a visit of `words` words from word `begin` on adds to the sum.
+    fn sum(&self, begin: usize, words: usize) -> u64 {
+        let whole = self.period_sum.wrapping_mul((words / PERIOD) as u64);
+        (begin..begin + words % PERIOD).fold(whole, |total, word| total.wrapping_add(self.summed[word % PERIOD]))
+    }
+}
+
 // SAFETY: its pointers lead into its own mapping and its own boxes, which move with it and are no one else's.
 unsafe impl Send for Traffic {}
 
@@ -110,13 +159,7 @@ impl Traffic {
         let choice = choice.into();
         let arrays = work.primitive.arrays();
         let array_bytes = work.array_bytes();
-        let (block, stride) = if work.dense() {
-            let unit = if work.primitive.mixed().is_some() { 64 * work.primitive.unrolled_lines() } else { 64 };
-            let piece = if array_bytes >= PIECE { PIECE } else { (array_bytes / unit * unit).max(64) };
-            (piece, piece)
-        } else {
-            (work.block, work.stride)
-        };
+        let (block, stride) = block_and_stride(&work);
         let count = array_bytes / stride;
         let step = array_bytes + SKEW;
         let mapping = Mapping::new((step * arrays as u64) as usize, work.pages, work.node)?;
@@ -126,14 +169,7 @@ impl Traffic {
         for number in 0..arrays {
             // SAFETY: array `number` begins inside the mapping, is aligned to 64 bytes and has `words` words.
             let array = unsafe { std::slice::from_raw_parts_mut(base(number).cast::<u64>(), words) };
-            let mut pattern = [0; PERIOD];
-            for (word, value) in pattern.iter_mut().enumerate() {
-                *value = match (touches_a, number) {
-                    (true, 0) => first(word),
-                    (true, _) => source(number - 1, word).to_bits(),
-                    (false, _) => source(number, word).to_bits(),
-                };
-            }
+            let pattern = pattern_of(number, touches_a);
             for chunk in array.chunks_mut(PERIOD) {
                 chunk.copy_from_slice(&pattern[..chunk.len()]);
             }
@@ -291,16 +327,7 @@ impl Traffic {
         let block_words = (self.block / 8) as usize;
         let stride_words = (self.stride / 8) as usize;
         let lines = self.block / 64;
-        let mut before = [0; PERIOD];
-        let mut after = [0; PERIOD];
-        let mut sources = [0_u64; PERIOD];
-        for word in 0..PERIOD {
-            let from = [0, 1, 2].map(|number| source(number, word));
-            before[word] = first(word);
-            after[word] = primitive.written(from, SCALAR).to_bits();
-            sources[word] = primitive.summed(from.map(f64::to_bits));
-        }
-        let period_sum = sources.iter().fold(0_u64, |total, &value| total.wrapping_add(value));
+        let expected = Expected::of(primitive);
         let words = (self.work.array_bytes() / 8) as usize;
         // SAFETY: `a` (or, for a read, `b` under the same address) has this many words.
         let array = unsafe { std::slice::from_raw_parts(self.job.a.cast::<u64>(), words) };
@@ -333,16 +360,13 @@ impl Traffic {
                     }
                 }
             } else {
-                let pattern = if visits > 0 { &after } else { &before };
+                let pattern = if visits > 0 { &expected.after } else { &expected.before };
                 for word in begin..begin + block_words {
                     hold(word, pattern[word % PERIOD]);
                 }
             }
-            if period_sum != 0 {
-                let whole = period_sum.wrapping_mul((block_words / PERIOD) as u64);
-                let once = (begin..begin + block_words % PERIOD)
-                    .fold(whole, |total, word| total.wrapping_add(sources[word % PERIOD]));
-                sum = sum.wrapping_add(once.wrapping_mul(visits));
+            if expected.period_sum != 0 {
+                sum = sum.wrapping_add(expected.sum(begin, block_words).wrapping_mul(visits));
             }
             for word in begin + block_words..begin + stride_words {
                 hold(word, if primitive.touches_a() { first(word) } else { source(0, word).to_bits() });

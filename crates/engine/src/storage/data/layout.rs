@@ -4,8 +4,6 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use serde_json::json;
-
 use crate::contract::kernel::{Error, Stop};
 use crate::contract::reading::{Note, Reading, Samples, Stream};
 use crate::loops::memory::allocation;
@@ -37,7 +35,7 @@ const WINDOW: u64 = 32 << 20;
 pub fn lay_out(path: &Path, size: u64, seed: u64, stop: &Stop) -> Result<Reading, Error> {
     let (file, made) = open(path, size)?;
     let before = file.metadata().map_err(|e| Error::machine(format!("stat {}", path.display()), &e))?.len();
-    let result = fill(path, &file, before, size, seed, stop);
+    let result = Target { path, file: &file, before, size }.fill(seed, stop);
     if result.is_err() {
         if let Some(made) = made {
             made.remove(); // it was not there before
@@ -84,86 +82,127 @@ fn no_room(path: &Path, needed: u64, free: u64) -> Error {
     )
 }
 
-fn fill(path: &Path, file: &File, before: u64, size: u64, seed: u64, stop: &Stop) -> Result<Reading, Error> {
-    let failed = |doing: &str, error: &io::Error| Error::machine(format!("{doing} {}", path.display()), error);
-    if !file.metadata().map_err(|e| failed("stat", &e))?.is_file() {
-        return Err(Error::usage(format!("{} is not a regular file", path.display())));
+/// The file that is laid out.
+struct Target<'a> {
+    path: &'a Path,
+    file: &'a File,
+    /// Its length before.
+    before: u64,
+    size: u64,
+}
+
+impl Target<'_> {
+    fn failed(&self, doing: &str, error: &io::Error) -> Error {
+        Error::machine(format!("{doing} {}", self.path.display()), error)
     }
-    let clock = Clock::best();
-    let mut reading = Reading { concurrency_requested: 1.0, ..Reading::default() };
-    let ours = before == 0 || data_files::has_mark(file, 0).map_err(|e| failed("read", &e))?;
-    if ours {
-        data_files::remember(file);
-    }
-    if !ours && before < size {
-        return Err(Error::usage(format!(
-            "{} exists with {before} B and is not a hwdyno data file: use another path, or a size up to that",
-            path.display()
-        )));
-    }
-    let mut gaps = Vec::new();
-    if ours {
-        gaps = files::holes(file, before.min(size)).map_err(|e| failed("seek in", &e))?;
-        if size > before {
-            gaps.push((before, size));
+
+    fn fill(&self, seed: u64, stop: &Stop) -> Result<Reading, Error> {
+        if !self.file.metadata().map_err(|e| self.failed("stat", &e))?.is_file() {
+            return Err(Error::usage(format!("{} is not a regular file", self.path.display())));
         }
-    } else {
-        reading.notes.push(Note {
+        let clock = Clock::best();
+        let mut reading = Reading { concurrency_requested: 1.0, ..Reading::default() };
+        let gaps = self.gaps(&mut reading.notes)?;
+        let needed: u64 = gaps.iter().map(|(from, to)| to - from).sum();
+        enough_room(self.path, self.path, needed)?;
+        allocation::fits(CHUNK * CHUNKS, "free memory, or raise its limit")?;
+        let buffers = Region::new((CHUNK * CHUNKS) as usize).map_err(|e| self.failed("map buffers for", &e))?;
+        buffers.fill_random(seed);
+
+        let mut metrics = Metrics::new(100_000_000);
+        crate::timing::start::hold_once();
+        let cpu = cpu_time::of_this_thread();
+        let mut now = clock.now();
+        metrics.begin(now);
+        let mut writer = Writer { file: self.file, buffers: &buffers, seed, chunks: 0 };
+        let mut written = 0_u64;
+        'gaps: for &(from, to) in &gaps {
+            let (mut at, mut window) = (from, from);
+            while at < to {
+                if stop.is_set() {
+                    reading.interrupted = true;
+                    break 'gaps;
+                }
+                let length = CHUNK.min(to - at);
+                writer.write(at, length).map_err(|error| self.refusal(&error, needed - written))?;
+                at += length;
+                written += length;
+                if at - window >= WINDOW {
+                    self.write_back(from, window, at).map_err(|e| self.failed("write back", &e))?;
+                    window = at;
+                }
+                let then = std::mem::replace(&mut now, clock.now());
+                metrics.completed(true, now - then, now - then, 1);
+                metrics.tick(now);
+            }
+        }
+        if written > 0 {
+            self.file.sync_all().map_err(|e| self.failed("fsync", &e))?;
+            files::advise(self.file, 0, self.size, Advice::DontNeed);
+        }
+        let synced = clock.now();
+        metrics.end(synced);
+        reading.cpu = cpu_time::of_this_thread().since(cpu);
+        add_writes(&metrics, written, &mut reading);
+        reading.detail("existing_bytes", self.before);
+        reading.detail("fsync_s", (synced - now) as f64 / 1e9);
+        let found = files::extents(self.file, 0, self.size);
+        reading.detail("extent_written_bytes", found.map(|f| f.written));
+        reading.detail("extent_unwritten_bytes", found.map(|f| f.unwritten));
+        reading.detail("extent_hole_bytes", found.map(|f| f.hole));
+        Ok(reading)
+    }
+
+    /// The ranges that have to be written: holes, and what is beyond the end. A file that is not ours has none, if it
+    /// is long enough.
+    fn gaps(&self, notes: &mut Vec<Note>) -> Result<Vec<(u64, u64)>, Error> {
+        let &Self { path, file, before, size } = self;
+        if before == 0 || data_files::has_mark(file, 0).map_err(|e| self.failed("read", &e))? {
+            data_files::remember(file);
+            let mut gaps = files::holes(file, before.min(size)).map_err(|e| self.failed("seek in", &e))?;
+            if size > before {
+                gaps.push((before, size));
+            }
+            return Ok(gaps);
+        }
+        if before < size {
+            return Err(Error::usage(format!(
+                "{} exists with {before} B and is not a hwdyno data file: use another path, or a size up to that",
+                path.display()
+            )));
+        }
+        notes.push(Note {
             code: "kept_existing".into(),
             says: format!("{} already exists and is long enough; nothing was written", path.display()),
         });
+        Ok(Vec::new())
     }
-    let needed: u64 = gaps.iter().map(|(from, to)| to - from).sum();
-    enough_room(path, path, needed)?;
-    allocation::fits(CHUNK * CHUNKS, "free memory, or raise its limit")?;
-    let buffers = Region::new((CHUNK * CHUNKS) as usize).map_err(|e| failed("map buffers for", &e))?;
-    buffers.fill_random(seed);
 
-    let mut metrics = Metrics::new(100_000_000);
-    crate::timing::start::hold_once();
-    let cpu = cpu_time::of_this_thread();
-    let mut now = clock.now();
-    metrics.begin(now);
-    let mut writer = Writer { file, buffers: &buffers, seed, chunks: 0 };
-    let mut written = 0_u64;
-    'gaps: for &(from, to) in &gaps {
-        let (mut at, mut window) = (from, from);
-        while at < to {
-            if stop.is_set() {
-                reading.interrupted = true;
-                break 'gaps;
-            }
-            let length = CHUNK.min(to - at);
-            writer.write(at, length).map_err(|error| match error.raw_os_error() {
-                Some(libc::ENOSPC | libc::EDQUOT) => match free_bytes(path) {
-                    Ok(free) if free < needed - written => no_room(path, needed - written, free),
-                    _ => failed("write", &error), // a quota, or what else keeps the room from this file
-                },
-                _ => failed("write", &error),
-            })?;
-            at += length;
-            written += length;
-            if at - window >= WINDOW {
-                files::write_back(file, window, at - window, false).map_err(|e| failed("write back", &e))?;
-                if window >= from + WINDOW {
-                    let behind = window - WINDOW;
-                    files::write_back(file, behind, WINDOW, true).map_err(|e| failed("write back", &e))?;
-                    files::advise(file, behind, WINDOW, Advice::DontNeed);
-                }
-                window = at;
-            }
-            let then = std::mem::replace(&mut now, clock.now());
-            metrics.completed(true, now - then, now - then, 1);
-            metrics.tick(now);
+    /// Why a write failed while `left` bytes were still to be written.
+    fn refusal(&self, error: &io::Error, left: u64) -> Error {
+        match error.raw_os_error() {
+            Some(libc::ENOSPC | libc::EDQUOT) => match free_bytes(self.path) {
+                Ok(free) if free < left => no_room(self.path, left, free),
+                _ => self.failed("write", error), // a quota, or what else keeps the room from this file
+            },
+            _ => self.failed("write", error),
         }
     }
-    if written > 0 {
-        file.sync_all().map_err(|e| failed("fsync", &e))?;
-        files::advise(file, 0, size, Advice::DontNeed);
+
+    /// Starts to write back the window that ends at `at`, and drops the one before it, in a gap that begins at `from`.
+    fn write_back(&self, from: u64, window: u64, at: u64) -> io::Result<()> {
+        files::write_back(self.file, window, at - window, false)?;
+        if window >= from + WINDOW {
+            let behind = window - WINDOW;
+            files::write_back(self.file, behind, WINDOW, true)?;
+            files::advise(self.file, behind, WINDOW, Advice::DontNeed);
+        }
+        Ok(())
     }
-    let synced = clock.now();
-    metrics.end(synced);
-    reading.cpu = cpu_time::of_this_thread().since(cpu);
+}
+
+/// Adds the time, the stream and the samples of what was written, a chunk a write.
+fn add_writes(metrics: &Metrics, written: u64, reading: &mut Reading) {
     reading.elapsed_s = (metrics.ended_ns - metrics.began_ns) as f64 / 1e9;
     let direction = &metrics.directions[1];
     let mut stream =
@@ -175,16 +214,9 @@ fn fill(path: &Path, file: &File, before: u64, size: u64, seed: u64, stop: &Stop
         operations: vec![direction.progress.clone()],
         bytes: vec![direction.progress.iter().map(|count| count * CHUNK).collect()],
     };
-    reading.details.insert("existing_bytes".into(), json!(before));
-    reading.details.insert("fsync_s".into(), json!((synced - now) as f64 / 1e9));
-    let found = files::extents(file, 0, size);
-    reading.details.insert("extent_written_bytes".into(), json!(found.map(|f| f.written)));
-    reading.details.insert("extent_unwritten_bytes".into(), json!(found.map(|f| f.unwritten)));
-    reading.details.insert("extent_hole_bytes".into(), json!(found.map(|f| f.hole)));
-    Ok(reading)
 }
 
-/// The mark at the beginning of the file; none if it is too short to have one.
+/// Writes chunks of random bytes.
 struct Writer<'a> {
     file: &'a File,
     buffers: &'a Region,

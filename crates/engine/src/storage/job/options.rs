@@ -233,18 +233,8 @@ impl JobOptions {
             backward: load.pattern == SequenceDirection::Backward,
             io_size: load.io_size,
             max_operations: job.number_ios,
-            target: (job.latency_target > 0.0).then_some(LatencyTarget {
-                latency_ns: (job.latency_target * 1e9) as u64,
-                window_ns: (job.latency_window * 1e9) as u64,
-                percentile: job.latency_percentile,
-                run: job.latency_run,
-            }),
-            content: Content {
-                compress_percent: job.buffer_compress_percentage,
-                compress_chunk: job.buffer_compress_chunk,
-                duplicate_percent: job.dedupe_percentage,
-                pattern: hexadecimal(&job.buffer_pattern)?,
-            },
+            target: latency_target(job),
+            content: content(job)?,
             durable: job.sync,
             pre_read: job.pre_read,
             replay: match &job.read_iolog {
@@ -304,30 +294,13 @@ impl JobOptions {
     pub fn controls(&self, part: &ThreadPart<'_>) -> Controls {
         let &ThreadPart { span, files, jobs, random, endless, seed, .. } = part;
         let size = span.blocks * span.block;
-        let a_file = size / files;
-        let traversal = match (random, self.backward) {
-            _ if self.pattern.traversal != Traversal::Random => self.pattern.traversal,
-            (true, _) => Traversal::Random,
-            (false, true) => Traversal::Down { step: self.stride },
-            (false, false) => Traversal::Up { step: self.stride },
-        };
-        let pattern = AccessPattern { traversal, ..self.pattern.clone() };
+        let pattern = self.pattern_of(random);
         let patterned = pattern.any(random);
-        let pattern_order =
-            |offset, size, seed| patterned.then(|| PatternOrder::new(offset, size, span.block, &pattern, seed));
-        let file_selector = (files > 1 && self.replay.is_none()).then(|| {
-            let orders = (0..files).map(|number| {
-                let file_span =
-                    Span { offset: span.offset + number * a_file, blocks: span.blocks / files, block: span.block };
-                let seed = mix(seed ^ mix(number));
-                (
-                    Order::new(file_span, random, part.read_percent, false, seed),
-                    pattern_order(file_span.offset, a_file, seed),
-                )
-            });
-            let again = endless || self.io_size > 0 || self.loops > 1;
-            FileSelector::new(orders.collect(), a_file, self.service.clone(), self.open_files, again, seed)
-        });
+        let pattern_order = |span: Span, seed| {
+            let size = span.blocks * span.block;
+            patterned.then(|| PatternOrder::new(span.offset, size, span.block, &pattern, seed))
+        };
+        let file_selector = (files > 1 && self.replay.is_none()).then(|| self.file_selector(part, &pattern_order));
         let limited = !endless && self.replay.is_none() && (patterned || self.io_size > 0 || self.loops > 1);
         let ns = |seconds: f64| (seconds * 1e9) as u64;
         let of_one = |rates: [(f64, u64); 2]| rates.map(|(rate, bytes)| (rate / jobs as f64, bytes.div_ceil(jobs)));
@@ -349,7 +322,7 @@ impl JobOptions {
                 ..ThinkTime::default()
             }),
             sync: EveryNth::new(self.sync_every).map(|every| (every, self.sync_whole)),
-            pattern: if file_selector.is_some() { None } else { pattern_order(span.offset, size, seed) },
+            pattern: if file_selector.is_some() { None } else { pattern_order(span, seed) },
             file_selector,
             steady: self
                 .steady
@@ -364,20 +337,50 @@ impl JobOptions {
             trim_write: (self.trims && part.read_percent < 100).then(TrimWrite::default),
             duplicates: Duplicates::new(self.content.duplicate_percent, seed).filter(|_| !self.verify),
             replay: self.replay.as_ref().map(|(recorded, scale)| {
-                let a_file = if files > 1 { a_file } else { 0 };
-                Replay::new(recorded.clone(), *scale, if files > 1 { span.offset } else { 0 }, a_file)
+                let (offset, length) = if files > 1 { (span.offset, size / files) } else { (0, 0) };
+                Replay::new(recorded.clone(), *scale, offset, length)
             }),
             trace: self.trace.as_ref().map(|_| TraceRecorder::new()),
-            verify: self.verify.then(|| {
-                let reads_only = part.read_percent == 100;
-                let ledger =
-                    part.journal.map_or_else(|| Ledger::new(span.blocks), |journal| journal.ledger(part.number));
-                let nonce = part.journal.map_or_else(|| verify::nonce(self.verify_seed), Journal::nonce);
-                Verify::new(span, ledger, nonce, self.generation, reads_only)
-            }),
+            verify: self.verify.then(|| self.verification(part)),
             sync_latency: (self.sync_every > 0).then(Histogram::new),
             ..Controls::default()
         }
+    }
+
+    /// Which blocks are visited, where the order is random or in sequence.
+    fn pattern_of(&self, random: bool) -> AccessPattern {
+        let traversal = match (random, self.backward) {
+            _ if self.pattern.traversal != Traversal::Random => self.pattern.traversal,
+            (true, _) => Traversal::Random,
+            (false, true) => Traversal::Down { step: self.stride },
+            (false, false) => Traversal::Up { step: self.stride },
+        };
+        AccessPattern { traversal, ..self.pattern.clone() }
+    }
+
+    /// Chooses between a thread's files, each with a separate order; `pattern_order` is that of a region, if any.
+    fn file_selector(
+        &self,
+        part: &ThreadPart<'_>,
+        pattern_order: &dyn Fn(Span, u64) -> Option<PatternOrder>,
+    ) -> FileSelector {
+        let &ThreadPart { span, files, endless, seed, .. } = part;
+        let length = span.blocks * span.block / files;
+        let orders = (0..files).map(|number| {
+            let file_span =
+                Span { offset: span.offset + number * length, blocks: span.blocks / files, block: span.block };
+            let seed = mix(seed ^ mix(number));
+            let order = Order::new(file_span, part.random, part.read_percent, false, seed);
+            (order, pattern_order(file_span, seed))
+        });
+        let again = endless || self.io_size > 0 || self.loops > 1;
+        FileSelector::new(orders.collect(), length, self.service.clone(), self.open_files, again, seed)
+    }
+
+    fn verification(&self, part: &ThreadPart<'_>) -> Verify {
+        let ledger = part.journal.map_or_else(|| Ledger::new(part.span.blocks), |journal| journal.ledger(part.number));
+        let nonce = part.journal.map_or_else(|| verify::nonce(self.verify_seed), Journal::nonce);
+        Verify::new(part.span, ledger, nonce, self.generation, part.read_percent == 100)
     }
 
     /// Whether the plain order has to go on beyond one pass, because bytes are what ends it.
@@ -385,6 +388,24 @@ impl JobOptions {
     pub fn endless(&self, time_based: bool) -> bool {
         time_based || self.io_size > 0 || self.loops > 1
     }
+}
+
+fn latency_target(job: &JobFileParameters) -> Option<LatencyTarget> {
+    (job.latency_target > 0.0).then_some(LatencyTarget {
+        latency_ns: (job.latency_target * 1e9) as u64,
+        window_ns: (job.latency_window * 1e9) as u64,
+        percentile: job.latency_percentile,
+        run: job.latency_run,
+    })
+}
+
+fn content(job: &JobFileParameters) -> Result<Content, Error> {
+    Ok(Content {
+        compress_percent: job.buffer_compress_percentage,
+        compress_chunk: job.buffer_compress_chunk,
+        duplicate_percent: job.dedupe_percentage,
+        pattern: hexadecimal(&job.buffer_pattern)?,
+    })
 }
 
 fn pattern(load: &LoadParameters, job: &JobFileParameters) -> Result<AccessPattern, Error> {

@@ -71,15 +71,8 @@ impl Job {
     pub(super) fn prepare(&self) -> Result<Prepared, Error> {
         let mut notes = Vec::new();
         let mut details = Map::new();
-        let paths: Vec<&Path> =
-            if self.files.is_empty() { vec![&self.path] } else { self.files.iter().map(PathBuf::as_path).collect() };
-        let claim = match paths.iter().find(|path| self.changes() && claim::is_block_device(path)) {
-            Some(_) if paths.len() > 1 => {
-                return Err(Error::usage("a raw device is written by itself: name no other file"))
-            }
-            Some(device) => Some(claim::claim(device, &self.consent)?),
-            None => None,
-        };
+        let paths = self.paths();
+        let claim = self.claim(&paths)?;
         if self.options.purge {
             notes.push(purged(claim.as_ref()));
         }
@@ -103,17 +96,7 @@ impl Job {
                 if self.share_whole { "" } else { ", or share=whole" }
             )));
         }
-        if self.block > files::LARGEST_CALL && self.engine != Engine::Mmap {
-            notes.push(Note::new(
-                "block_split",
-                format!(
-                    "a block of {} B needs {} system calls of at most {} B",
-                    self.block,
-                    self.block.div_ceil(files::LARGEST_CALL),
-                    files::LARGEST_CALL
-                ),
-            ));
-        }
+        notes.extend(self.split_note());
         let covered = file_blocks * span.block;
         if let Some((iolog, _)) = &self.options.replay {
             iolog.check(paths.len(), if count > 1 { covered } else { self.offset + size }, self.block)?;
@@ -132,11 +115,7 @@ impl Job {
         details.insert("direct_used".into(), json!(direct));
         let all = self.open_all(&paths, claim.as_ref(), direct, span.offset, covered)?;
         if !self.fresh {
-            let mut under = Some(files::Extents::default());
-            for path in &paths {
-                let found = files::extents(&open(path)?, span.offset, covered);
-                under = under.zip(found).map(|(sum, found)| sum + found);
-            }
+            let under = allocation(&paths, span.offset, covered)?;
             if !raw {
                 details.insert("extent_written_bytes".into(), json!(under.map(|f| f.written)));
                 details.insert("extent_unwritten_bytes".into(), json!(under.map(|f| f.unwritten)));
@@ -148,6 +127,33 @@ impl Job {
         }
         self.options.check_polling(self.engine == Engine::Uring, direct, device.as_ref())?;
         Ok(Prepared { _claim: claim, files: all, span, file_blocks, device, notes, details, _made: made })
+    }
+
+    fn paths(&self) -> Vec<&Path> {
+        if self.files.is_empty() {
+            vec![&self.path]
+        } else {
+            self.files.iter().map(PathBuf::as_path).collect()
+        }
+    }
+
+    /// Claims the raw device that is written; none where files are.
+    fn claim(&self, paths: &[&Path]) -> Result<Option<Claim>, Error> {
+        match paths.iter().find(|path| self.changes() && claim::is_block_device(path)) {
+            Some(_) if paths.len() > 1 => Err(Error::usage("a raw device is written by itself: name no other file")),
+            Some(device) => claim::claim(device, &self.consent).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The remark that a block takes several system calls, where it does.
+    fn split_note(&self) -> Option<Note> {
+        let is_split = self.block > files::LARGEST_CALL && self.engine != Engine::Mmap;
+        let calls = self.block.div_ceil(files::LARGEST_CALL);
+        is_split.then(|| {
+            let (block, largest) = (self.block, files::LARGEST_CALL);
+            Note::new("block_split", format!("a block of {block} B needs {calls} system calls of at most {largest} B"))
+        })
     }
 
     /// Opens the files of each thread, and prepares the page cache for `length` bytes of each from `offset` on.
@@ -262,6 +268,16 @@ impl Job {
         (answer == -i64::from(libc::EINVAL))
             .then(|| format!("blocks of {block} B at offset {} do not fit the device's for O_DIRECT", span.offset))
     }
+}
+
+/// What is allocated in this range of all files together; none where the system does not tell.
+fn allocation(paths: &[&Path], offset: u64, length: u64) -> Result<Option<files::Extents>, Error> {
+    let mut under = Some(files::Extents::default());
+    for path in paths {
+        let found = files::extents(&open(path)?, offset, length);
+        under = under.zip(found).map(|(sum, found)| sum + found);
+    }
+    Ok(under)
 }
 
 /// Discards the whole device, and reports whether that worked.

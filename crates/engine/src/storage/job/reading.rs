@@ -147,6 +147,49 @@ fn only_ramp(results: &[ThreadResult], notes: &mut Vec<Note>) -> bool {
     is_all
 }
 
+/// The results of all threads together.
+#[derive(Default)]
+struct Totals {
+    metrics: Option<Metrics>,
+    summary: Summary,
+    threads: ThreadRates,
+    logs: Vec<Value>,
+    cpu: CpuTime,
+    interrupted: bool,
+    ended_by_faults: bool,
+    calls: u64,
+    touched: u64,
+    /// The longest time that a thread took to fill its buffers, s.
+    fill_s: f64,
+    facts: Map<String, Value>,
+}
+
+impl Totals {
+    /// Adds a thread; of one that ended in the ramp its controls alone, unless all did.
+    fn add(&mut self, job: &Job, result: ThreadResult, all_in_ramp: bool) {
+        let variable_length = job.options.variable_length();
+        self.summary.add(result.controls);
+        if result.ending == Ending::Ramp && !all_in_ramp {
+            return;
+        }
+        self.cpu += result.cpu;
+        self.interrupted |= result.ending == Ending::Stopped;
+        self.ended_by_faults |= result.ending == Ending::Faults;
+        self.calls += result.calls;
+        self.touched += result.touched;
+        self.fill_s = self.fill_s.max(result.fill_s);
+        self.facts.extend(result.facts);
+        self.threads.add(&result.metrics, job.block, variable_length);
+        if job.options.log {
+            self.logs.push(make_log(&result.metrics, job.block, variable_length));
+        }
+        match &mut self.metrics {
+            Some(metrics) => metrics.merge(result.metrics),
+            None => self.metrics = Some(result.metrics),
+        }
+    }
+}
+
 impl Job {
     /// The direction beside writing.
     fn other_way(&self) -> &'static str {
@@ -184,46 +227,9 @@ impl Job {
         }
     }
 
-    pub(super) fn make_reading(&self, results: Vec<ThreadResult>, prepared: Prepared) -> Reading {
-        let Prepared { span, mut notes, mut details, file_blocks: ready_blocks, .. } = prepared;
-        let mut reading = Reading { concurrency_requested: (self.depth * self.jobs) as f64, ..Reading::default() };
-        let mut all: Option<Metrics> = None;
-        let (mut calls, mut touched, mut fill_s) = (0_u64, 0_u64, 0.0_f64);
-        let mut summary = Summary::default();
+    /// Adds a stream and its samples for each direction that is used.
+    fn add_streams(&self, metrics: &Metrics, reading: &mut Reading) {
         let variable_length = self.options.variable_length();
-        let mut threads = ThreadRates::default();
-        let mut logs = Vec::new();
-        let all_in_ramp = only_ramp(&results, &mut notes);
-        for result in results {
-            summary.add(result.controls);
-            if result.ending == Ending::Ramp && !all_in_ramp {
-                continue;
-            }
-            reading.cpu += result.cpu;
-            reading.interrupted |= result.ending == Ending::Stopped;
-            calls += result.calls;
-            touched += result.touched;
-            fill_s = fill_s.max(result.fill_s);
-            details.extend(result.facts);
-            if result.ending == Ending::Faults && !notes.iter().any(|note| note.code == "faults_ended_run") {
-                notes
-                    .push(Note::new("faults_ended_run", "too many operations failed in a row, so the run ended early"));
-            }
-            threads.add(&result.metrics, self.block, variable_length);
-            if self.options.log {
-                logs.push(make_log(&result.metrics, self.block, variable_length));
-            }
-            match &mut all {
-                Some(all) => all.merge(result.metrics),
-                None => all = Some(result.metrics),
-            }
-        }
-        let Some(metrics) = all else { return reading };
-        if let Some(path) = &self.options.trace {
-            notes.extend(self.write_trace(path, &summary.traces, span, ready_blocks));
-        }
-        reading.elapsed_s = (metrics.ended_ns - metrics.began_ns) as f64 / 1e9;
-        reading.samples = Samples { interval_s: metrics.interval_ns as f64 / 1e9, ..Samples::default() };
         for (name, used, direction) in
             [(self.other_way(), self.reads(), &metrics.directions[0]), ("write", self.writes(), &metrics.directions[1])]
         {
@@ -231,7 +237,7 @@ impl Job {
                 continue;
             }
             let operations = direction.total.count();
-            let bytes = if variable_length { direction.bytes } else { operations * self.block };
+            let bytes = count_bytes(direction, self.block, variable_length);
             let mut stream = Stream { name: name.into(), operations, bytes, ..Stream::default() };
             stream.add_latency("submit", &direction.submit);
             stream.add_latency("complete", &direction.complete);
@@ -244,18 +250,43 @@ impl Job {
             });
             reading.samples.operations.push(direction.progress.clone());
         }
-        for fault in &metrics.faults {
-            reading.faults.push(Fault {
-                operation: if fault.write { "write" } else { self.other_way() }.into(),
-                errno: fault.errno,
-                says: if fault.errno == 0 {
-                    "the transfer was incomplete".into()
-                } else {
-                    io::Error::from_raw_os_error(fault.errno).to_string()
-                },
-                count: fault.count,
-            });
+    }
+
+    fn faults<'a>(&'a self, metrics: &'a Metrics) -> impl Iterator<Item = Fault> + 'a {
+        metrics.faults.iter().map(|fault| Fault {
+            operation: if fault.write { "write" } else { self.other_way() }.into(),
+            errno: fault.errno,
+            says: if fault.errno == 0 {
+                "the transfer was incomplete".into()
+            } else {
+                io::Error::from_raw_os_error(fault.errno).to_string()
+            },
+            count: fault.count,
+        })
+    }
+
+    pub(super) fn make_reading(&self, results: Vec<ThreadResult>, prepared: Prepared) -> Reading {
+        let Prepared { span, mut notes, mut details, file_blocks: ready_blocks, .. } = prepared;
+        let mut reading = Reading { concurrency_requested: (self.depth * self.jobs) as f64, ..Reading::default() };
+        let all_in_ramp = only_ramp(&results, &mut notes);
+        let mut totals = Totals::default();
+        for result in results {
+            totals.add(self, result, all_in_ramp);
         }
+        let Totals { metrics, summary, threads, logs, calls, touched, fill_s, .. } = totals;
+        (reading.cpu, reading.interrupted) = (totals.cpu, totals.interrupted);
+        details.extend(totals.facts);
+        if totals.ended_by_faults {
+            notes.push(Note::new("faults_ended_run", "too many operations failed in a row, so the run ended early"));
+        }
+        let Some(metrics) = metrics else { return reading };
+        if let Some(path) = &self.options.trace {
+            notes.extend(self.write_trace(path, &summary.traces, span, ready_blocks));
+        }
+        reading.elapsed_s = (metrics.ended_ns - metrics.began_ns) as f64 / 1e9;
+        reading.samples = Samples { interval_s: metrics.interval_ns as f64 / 1e9, ..Samples::default() };
+        self.add_streams(&metrics, &mut reading);
+        reading.faults.extend(self.faults(&metrics));
         threads.write(reading.elapsed_s, &mut details);
         if !logs.is_empty() {
             details.insert("logs".into(), json!(logs));

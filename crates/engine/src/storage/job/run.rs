@@ -1,5 +1,6 @@
 //! Runs a job: prepares its files, drives every thread, and makes one reading of their results.
 
+use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -150,36 +151,7 @@ impl Job {
         let result = pool.map_err(|e| Error::machine("map the buffers", &e)).and_then(|pool| {
             let context =
                 ThreadContext { job: self, prepared, clock, team_state, stop, member, span, seed, pool: &pool };
-            let file_set = match files {
-                // A trace says where in the file, and its last operation may end with no whole block.
-                [only] if self.options.replay.is_some() => FileSet::one(only),
-                _ => FileSet::new(files, span.offset, prepared.file_blocks * span.block),
-            };
-            let of_each = if files.len() > 1 { Span { blocks: prepared.file_blocks, ..span } } else { span };
-            match self.engine {
-                _ if files.is_empty() => context.run_with(file_set, Ok(Null::new(self.depth))),
-                Engine::Uring => match Queues::new(self.depth as u32, self.options.hipri) {
-                    Ok(mut queues) => {
-                        context.run_with(file_set, Ok(Uring::new(&mut queues, file_set, &pool, self.submit_at_most())))
-                    }
-                    Err(error) => Err(uring_refused(&error)),
-                },
-                Engine::Aio => context.run_with(file_set, Aio::new(file_set, &pool).map_err(|e| aio_refused(&e))),
-                Engine::Psync => context.run_with(file_set, Ok(Synchronous::new(Psync::new(file_set, &pool)))),
-                Engine::Mmap => context.run_with(
-                    file_set,
-                    Mmap::new(file_set, &pool, of_each, self.changes(), self.random)
-                        .map(Synchronous::new)
-                        .map_err(|e| Error::machine(format!("map {}", self.path.display()), &e)),
-                ),
-                Engine::Stdio => context.run_with(
-                    file_set,
-                    Stdio::new(file_set, &pool, self.writes())
-                        .map(Synchronous::new)
-                        .map_err(|e| Error::machine("open a stream", &e)),
-                ),
-                Engine::Null => context.run_with(file_set, Ok(Null::new(self.depth))),
-            }
+            context.run_on(files)
         });
         if result.is_err() {
             team_state.failed.store(true, Ordering::Relaxed);
@@ -262,6 +234,41 @@ struct Parts {
 }
 
 impl ThreadContext<'_> {
+    /// Sets up the access engine, and runs.
+    fn run_on(self, files: &[File]) -> Result<ThreadResult, Error> {
+        let (job, pool) = (self.job, self.pool);
+        let file_set = match files {
+            // A trace says where in the file, and its last operation may end with no whole block.
+            [only] if job.options.replay.is_some() => FileSet::one(only),
+            _ => FileSet::new(files, self.span.offset, self.prepared.file_blocks * self.span.block),
+        };
+        let of_each = if files.len() > 1 { Span { blocks: self.prepared.file_blocks, ..self.span } } else { self.span };
+        match job.engine {
+            _ if files.is_empty() => self.run_with(file_set, Ok(Null::new(job.depth))),
+            Engine::Uring => match Queues::new(job.depth as u32, job.options.hipri) {
+                Ok(mut queues) => {
+                    self.run_with(file_set, Ok(Uring::new(&mut queues, file_set, pool, job.submit_at_most())))
+                }
+                Err(error) => Err(uring_refused(&error)),
+            },
+            Engine::Aio => self.run_with(file_set, Aio::new(file_set, pool).map_err(|e| aio_refused(&e))),
+            Engine::Psync => self.run_with(file_set, Ok(Synchronous::new(Psync::new(file_set, pool)))),
+            Engine::Mmap => self.run_with(
+                file_set,
+                Mmap::new(file_set, pool, of_each, job.changes(), job.random)
+                    .map(Synchronous::new)
+                    .map_err(|e| Error::machine(format!("map {}", job.path.display()), &e)),
+            ),
+            Engine::Stdio => self.run_with(
+                file_set,
+                Stdio::new(file_set, pool, job.writes())
+                    .map(Synchronous::new)
+                    .map_err(|e| Error::machine("open a stream", &e)),
+            ),
+            Engine::Null => self.run_with(file_set, Ok(Null::new(job.depth))),
+        }
+    }
+
     fn run_with<A: Access>(self, file_set: FileSet<'_>, access: Result<A, Error>) -> Result<ThreadResult, Error> {
         let access = access?;
         if self.job.fault.is_none() && !self.job.options.trims {

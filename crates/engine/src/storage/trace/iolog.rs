@@ -156,11 +156,7 @@ impl Iolog {
 
     fn parse(text: &str, skip: &str) -> Result<Self, String> {
         let mut lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
-        let timed = match lines.next() {
-            Some((_, "fio version 2 iolog")) => false,
-            Some((_, "fio version 3 iolog")) => true,
-            _ => return Err("it does not begin with 'fio version 2 iolog' or 3".into()),
-        };
+        let timed = has_times(lines.next().map(|(_, line)| line))?;
         let mut names: HashMap<&str, usize> = HashMap::new();
         let mut steps: Vec<(u64, Step)> = Vec::new();
         let (mut first, mut waited_us) = (None, 0_u64);
@@ -211,16 +207,29 @@ impl Iolog {
             }
             steps.push((at_us.saturating_mul(1000), step));
         }
-        // In version 3 times may go back by little where threads wrote at once.
+        if steps.is_empty() {
+            return Err("it has no step".into());
+        }
+        Ok(Self::in_order(steps))
+    }
+
+    /// The steps with times that never go back. In version 3 they may by little, where threads wrote at once.
+    fn in_order(mut steps: Vec<(u64, Step)>) -> Self {
         let mut latest = 0;
         for (at, _) in &mut steps {
             latest = latest.max(*at);
             *at = latest;
         }
-        if steps.is_empty() {
-            return Err("it has no step".into());
-        }
-        Ok(Self(steps))
+        Self(steps)
+    }
+}
+
+/// Whether the steps below this first line have times.
+fn has_times(first: Option<&str>) -> Result<bool, String> {
+    match first {
+        Some("fio version 2 iolog") => Ok(false),
+        Some("fio version 3 iolog") => Ok(true),
+        _ => Err("it does not begin with 'fio version 2 iolog' or 3".into()),
     }
 }
 
