@@ -144,7 +144,8 @@ def _api() -> str:
     for name in api.__all__:
         value = getattr(api, name)
         if inspect.isfunction(value):
-            signature = re.sub(r"'([^']+)'", r"\1", re.sub(r"hwdyno\.(?:\w+\.)+", "", str(inspect.signature(value))))
+            # An annotation is quoted, a default only where it is a text: after its equals sign.
+            signature = re.sub(r"(: |-> )'([^']+)'", r"\1\2", str(inspect.signature(value)))
             text = (inspect.getdoc(value) or "").replace("``", "`")
             parts.append(f"### hwdyno.{name}\n\n```python\nhwdyno.{name}{signature}\n```\n\n{text}")
     return "\n\n".join([*parts, "### Options", _table(("command", "options"), rows)])
