@@ -10,7 +10,7 @@ ENGINE := $(VENV)/.engine
 # Set in many containers: each worker of the tests, and each program that they start, would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-quick test-long bench fuzz fuzz-engine sanitize soak calibration mutants docs wheel engine release setup lint lint-rust lint-python lock clean
+.PHONY: run test test-quick test-long bench fuzz fuzz-engine sanitize soak calibration mutants docs wheel engine release version setup lint lint-rust lint-python lock clean
 
 # Status 3 is a run that is done, but with degraded points, as its report says.
 run: setup
@@ -101,6 +101,10 @@ engine: $(RELEASE)/.installed
 release: $(RELEASE)/.installed
 	$(RELEASE)/bin/python -m release all --out target/dist $(AUDIT)
 
+# One commit and one tag: make version VERSION=0.2.0
+version: $(RELEASE)/.installed
+	$(RELEASE)/bin/python -m release version --version "$(VERSION)"
+
 $(RELEASE)/.installed: release/requirements.lock
 	$(PYTHON) -m venv $(RELEASE)
 	$(RELEASE)/bin/python -m pip $(LOCKED) release/requirements.lock
@@ -128,7 +132,8 @@ lint-python: setup
 	$(BIN)/mypy
 
 # Rewrites the lock files from pyproject.toml; needs uv.
-COMPILE := uv pip compile --quiet --universal --python-version 3.10 --generate-hashes
+# UPGRADE=--upgrade takes newer packages.
+COMPILE := uv pip compile --quiet --universal --python-version 3.10 --generate-hashes $(UPGRADE)
 lock:
 	$(COMPILE) --all-extras --group dev pyproject.toml -o requirements.lock
 	$(COMPILE) --group pyproject.toml:docs -o docs/requirements.lock

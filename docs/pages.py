@@ -131,16 +131,24 @@ def _experiments(resource: str) -> str:
 
 
 def _api() -> str:
+    """Each function with its options, which are typed; none of ``measure`` has a signature for all commands."""
     from hwdyno import api
+    from hwdyno.api import measuring, options
 
+    common = options.CommonOptions.__annotations__
+    rows = [("all", ", ".join(f"`{name}`" for name in common))]
+    for command in ("run", *measuring.MEASURED):
+        typed = getattr(options, f"{command.capitalize()}Options").__annotations__
+        rows.append((f"`{command}`", ", ".join(f"`{name}`" for name in typed if name not in common)))
     parts = []
     for name in api.__all__:
         value = getattr(api, name)
         if inspect.isfunction(value):
-            signature = str(inspect.signature(value)).replace("'", "").replace("hwdyno.model.words.", "")
+            # An annotation is quoted, a default only where it is a text: after its equals sign.
+            signature = re.sub(r"(: |-> )'([^']+)'", r"\1\2", str(inspect.signature(value)))
             text = (inspect.getdoc(value) or "").replace("``", "`")
             parts.append(f"### hwdyno.{name}\n\n```python\nhwdyno.{name}{signature}\n```\n\n{text}")
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, "### Options", _table(("command", "options"), rows)])
 
 
 def _json_schema() -> dict[str, Any]:

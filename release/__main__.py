@@ -9,9 +9,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from release import build, check, supply, trial
+from release import build, check, supply, trial, version
 
-WORDS = ("wheels", "engines", "source", "install", "smoke", "matrix", "audit", "all")
+WORDS = ("wheels", "engines", "source", "install", "smoke", "matrix", "audit", "all", "version")
 
 
 def main() -> int:
@@ -23,6 +23,7 @@ def main() -> int:
     parser.add_argument("--offline", action="store_true", help="leave out checks that need the network")
     parser.add_argument("--pypa", type=Path, metavar="CLONE", help="of pypa/advisory-database, in place of the network")
     parser.add_argument("--rustsec", type=Path, metavar="CLONE", help="of rustsec/advisory-db, likewise")
+    parser.add_argument("--version", default="", metavar="VERSION", help="of the commit and the tag to make")
     parser.add_argument("--whole", action="store_true", help="every Python of the matrix, not only its corners")
     args = parser.parse_args()
     out, machines = args.out.resolve(), tuple(args.machine or build.MACHINES)
@@ -30,6 +31,8 @@ def main() -> int:
     try:
         if args.what == "all":
             return everything(out, known)
+        if args.what == "version":
+            print(f"{version.release_as(args.version)}: push it with the branch, and the release follows")
         if args.what in {"wheels", "source"}:
             shown([build.source(out)])
         if args.what == "wheels":

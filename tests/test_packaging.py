@@ -66,6 +66,36 @@ def test_the_extra_of_inference_needs_less_than_160_mb() -> None:
     assert sum(sizes.values()) < MAX_INFERENCE_BYTES, sizes
 
 
+PERMISSIVE = re.compile(r"MIT|BSD|Apache|PSF|Zlib|CC0|0BSD|Enthought")
+"""Words of the licences that may come with hwdyno; SciPy's metadata has the whole text, which is BSD."""
+COPYLEFT = {"psycopg": "postgres"}
+"""Packages with another licence, each with the extra that alone installs it."""
+
+
+def licence(name: str) -> str:
+    """What a distribution's metadata says of its licence."""
+    metadata = importlib.metadata.metadata(name)
+    declared = metadata.get("License-Expression") or metadata.get("License") or ""
+    return declared or " ".join(word for word in metadata.get_all("Classifier") or [] if word.startswith("License"))
+
+
+def test_licence_of_each_dependency_is_permissive() -> None:
+    extras = PROJECT["optional-dependencies"]
+    every = needs([*PROJECT["dependencies"], *(line for lines in extras.values() for line in lines)])
+    assert {name for name in every if not PERMISSIVE.search(licence(name))} == COPYLEFT.keys()
+    for name, extra in COPYLEFT.items():
+        others = [line for other, lines in extras.items() if other != extra for line in lines]
+        assert name not in needs([*PROJECT["dependencies"], *others]) and name in (ROOT / "docs/install.md").read_text()
+
+
+def test_project_says_where_it_is_and_which_pythons_run_it() -> None:
+    urls = PROJECT["urls"]
+    assert {"Source", "Documentation", "Issues", "Changelog"} <= urls.keys()
+    assert PROJECT["authors"] and len(PROJECT["keywords"]) >= 10
+    found = {word.rpartition(" :: ")[2] for word in PROJECT["classifiers"] if re.search(r"Python :: 3\.\d+$", word)}
+    assert found == {f"3.{minor}" for minor in range(10, 15)}
+
+
 def test_every_extra_is_named_by_command() -> None:
     declared = PROJECT["optional-dependencies"]
     assert declared.keys() == EXTRAS.keys()

@@ -1,22 +1,21 @@
 """hwdyno puts a machine on the dyno: what it delivers, what it could, and why they differ.
 
-``import hwdyno`` is light: a function of the API (``hwdyno.api``) is imported when it is first used.
+``import hwdyno`` is light: a name of the API (``hwdyno.api``) is imported when it is first used. Type checkers read
+``__init__.pyi``.
 """
-
-TYPE_CHECKING = False  # That of ``typing`` would be imported before the command line can keep a signal.
-if TYPE_CHECKING:
-    from typing import Any
 
 __version__ = "0.1.0"
 
 __all__ = [
-    *("run", "storage", "memory", "compute", "gpu", "network", "training", "inference", "together", "study"),
-    *("load", "Run", "Curve", "UserError"),
+    *("run", "measure", "load", "audit", "compare", "history", "fleet"),
+    *("Run", "Curve", "ExperimentResult", "Measurement", "Finding", "Audit", "Comparison", "Fleet", "HistoryEntry"),
+    *("Cancellation", "ProgressEvent"),
+    *("HwdynoError", "UserError", "StoreError", "MeasurementError", "StoppedError"),
 ]
 """Names of ``hwdyno.api`` that this package has, too."""
 
 
-def __getattr__(name: str) -> "Any":
+def __getattr__(name: str) -> object:
     """A name of the API, imported now."""
     if name in __all__:
         from importlib import import_module

@@ -15,7 +15,8 @@ import pytest
 from hwdyno.cli.main import main
 from hwdyno.cli.perform import status
 from hwdyno.model.machine import Cpu, Machine
-from hwdyno.model.words import PeerResult, Quoted, Run, Value
+from hwdyno.model.point_details import Quoted
+from hwdyno.model.words import PeerResult, Run, Value
 from hwdyno.system.store import Store, json_schema
 
 DATA = Path(__file__).parents[1] / "data" / "fio"

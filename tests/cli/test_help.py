@@ -14,7 +14,7 @@ import pytest
 from advised import MEASURING
 from here import missing, needs
 from hwdyno.cli import completion, help, man
-from hwdyno.cli.main import COMMANDS, main, make_parser, overview
+from hwdyno.cli.main import COMMANDS, GROUPS, main, make_parser, overview
 from hwdyno.explain import findings
 from hwdyno.explain.findings import lessons
 from hwdyno.system.store import json_schema, to_json
@@ -57,6 +57,13 @@ def test_help_of_command_fits_one_screen(
 
 def test_the_overview_fits_one_screen() -> None:
     assert fits(overview()) and all(f"  {name} " in overview() for name in NAMES)
+
+
+def test_overview_has_each_command_in_one_group() -> None:
+    assert sorted(name for names in GROUPS.values() for name in names) == sorted(NAMES)
+    lines = overview().splitlines()
+    headings = [lines.index(f"{wanted}:") for wanted in GROUPS]
+    assert headings == sorted(headings) and lines[headings[0] + 1].startswith("  run ")
 
 
 @pytest.mark.parametrize("name", NAMES)

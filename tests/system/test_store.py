@@ -17,7 +17,8 @@ import made_store as made
 import numpy as np
 import pytest
 from hwdyno.cli.main import main
-from hwdyno.model.words import Curve, Finding, OperatingPoint, PeerResult, Quoted, Run, Value
+from hwdyno.model.point_details import Quoted
+from hwdyno.model.words import Curve, Finding, OperatingPoint, PeerResult, Run, Value
 from hwdyno.system.store import (
     Store,
     StoreError,

@@ -90,7 +90,8 @@ class Tree:
 def read_tree(root: Path, prefix: str = "") -> Tree:
     """All Python files below a folder, stubs of compiled modules too; ``prefix`` is the package that the folder is."""
     modules = {}
-    for path in sorted([*root.rglob("*.pyi"), *root.rglob("*.py")]):
+    stubs = [path for path in root.rglob("*.pyi") if not path.with_suffix(".py").exists()]
+    for path in sorted([*stubs, *root.rglob("*.py")]):
         parts = [*prefix.split("."), *path.relative_to(root).with_suffix("").parts]
         name = ".".join(part for part in parts if part and part != "__init__")
         modules[name] = Module(name, path, path.read_text())

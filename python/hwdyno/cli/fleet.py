@@ -18,6 +18,7 @@ from hwdyno.model.words import UserError
 from hwdyno.report.sources import runs_in
 
 if TYPE_CHECKING:
+    from hwdyno.explain.fleet.slow import Fleet
     from hwdyno.model.words import Run
     from hwdyno.system.store import HistoryEntry, PointFigure
 
@@ -44,19 +45,12 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the slow nodes; 1 where there is one."""
-    from hwdyno.explain.fleet.slow import judge_fleet, list_nodes
     from hwdyno.report import fleet as words
     from hwdyno.report.trends import label_points
-    from hwdyno.system.store import open_store
 
-    if args.runs:
-        rows, load = _load_figures(args.runs, args.store)
-    else:
-        store = open_store(args.store)
-        rows, load = list(store.figures()), store.load
-        if not rows:
-            raise UserError(f"no runs are stored in {store.place}; `hwdyno run` makes the first")
-    found = judge_fleet(list_nodes(rows, args.metric), load)
+    found, load, nameless = judge_runs(args.runs, args.metric, args.store)
+    if nameless:
+        sys.stderr.write(f"{plural(nameless, 'run')} without a host name: each file counts as one machine\n")
     labels = {slow_node.node.name: label_points(load(slow_node.node.entry.path)) for slow_node in found.slow}
     if args.json:
         sys.stdout.write(json.dumps(words.plain_fleet(found, labels), indent=2, ensure_ascii=False) + "\n")
@@ -65,10 +59,30 @@ def run(args: argparse.Namespace) -> int:
     return BELOW if found.slow else OK
 
 
-def _load_figures(names: Sequence[str], where: str | None) -> tuple[list[Row], Callable[[str], Run]]:
-    """The figures of the Runs that are named, and what reads one again by its entry's path. Raises ``UserError``.
+def judge_runs(names: Sequence[str], metric: str, where: str | None) -> tuple[Fleet, Callable[[str], Run], int]:
+    """The fleet of the named Runs, or of all that are stored; what reads one again; how many have no host's name.
+
+    Raises ``UserError``.
+    """
+    from hwdyno.explain.fleet.slow import judge_fleet, list_nodes
+    from hwdyno.system.store import open_store
+
+    nameless = 0
+    if names:
+        rows, load, nameless = _load_figures(names, where)
+    else:
+        store = open_store(where)
+        rows, load = list(store.figures()), store.load
+        if not rows:
+            raise UserError(f"no runs are stored in {store.place}; `hwdyno run` makes the first")
+    return judge_fleet(list_nodes(rows, metric), load), load, nameless
+
+
+def _load_figures(names: Sequence[str], where: str | None) -> tuple[list[Row], Callable[[str], Run], int]:
+    """The figures of the named Runs, what reads one again by its entry's path, and how many have no host's name.
 
     A Run without a host's name counts as one machine, named by its file: nothing else tells like machines apart.
+    Raises ``UserError``.
     """
     from hwdyno.system.store import list_figures, make_entry
 
@@ -81,6 +95,4 @@ def _load_figures(names: Sequence[str], where: str | None) -> tuple[list[Row], C
             nameless += 1
             entry = replace(entry, machine=f"{path.replace(', ', ',')}, {run.machine.cpu.model or 'unknown'}")
         rows.append((entry, list_figures(run)))
-    if nameless:
-        sys.stderr.write(f"{plural(nameless, 'run')} without a host name: each file counts as one machine\n")
-    return rows, runs.__getitem__
+    return rows, runs.__getitem__, nameless

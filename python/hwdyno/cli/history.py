@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from hwdyno.cli.help import Help
 from hwdyno.cli.options import add_store
+from hwdyno.cli.statuses import ERROR, OK
 from hwdyno.model.units import format_value, plural
 from hwdyno.model.words import UserError
 from hwdyno.system.printable import columns, printable
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 HEADLINES = 3
 """How many of a Run's best numbers its line shows."""
 
-HELP = Help(examples=("hwdyno history", "hwdyno history --trends", "hwdyno history --trends --metric randread --json"))
+HELP = Help(examples=("hwdyno history", "hwdyno history --trends", "hwdyno history --prune 365d --yes"))
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -36,6 +37,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--metric", metavar="TEXT", default="", help="only the figures with this in their name")
     parser.add_argument("--rebuild", action="store_true", help="rebuild the index from the stored documents")
+    parser.add_argument(
+        "--prune", metavar="AGE|COUNT", help="remove runs older than 90d, or all but the newest 100; asks first"
+    )
+    parser.add_argument("--yes", action="store_true", help="remove them without asking, in scripts")
     parser.add_argument("--send", action="store_true", help="send this machine's runs to the team's database")
     parser.add_argument("--json", action="store_true", help="print the list as JSON")
     parser.add_argument("--limit", type=_count, metavar="N", help="only the newest N")
@@ -59,6 +64,10 @@ def run(args: argparse.Namespace) -> int:
         sent = store.send()
         sys.stderr.write(f"{plural(len(sent), 'run')} sent to {store.place}{': ' if sent else ''}{', '.join(sent)}\n")
         return 0
+    if args.yes and args.prune is None:
+        raise UserError("--yes answers --prune, which is not given")
+    if args.prune is not None:
+        return _prune(args, store)
     if args.rebuild:
         count, has_index = store.rebuild()
         if has_index:
@@ -78,6 +87,34 @@ def run(args: argparse.Namespace) -> int:
         if entry.error:
             sys.stderr.write(f"hwdyno: {entry.error}\n")
     return 0
+
+
+def _prune(args: argparse.Namespace, store: Store) -> int:
+    """Remove old Runs once that is confirmed; reports and other files stay."""
+    from hwdyno.system.store import TeamStore, choose_old, remove_runs
+
+    if isinstance(store, TeamStore):
+        raise UserError("--prune removes runs of a folder; a team's database is not pruned from here")
+    chosen = choose_old(store.history(), args.prune)
+    if not chosen:
+        sys.stdout.write(f"nothing to remove in {store.place}\n")
+        return OK
+    if not args.yes:
+        if not sys.stdin.isatty():
+            raise UserError("--prune asks before it removes runs, and there is no terminal; add --yes in a script")
+        sys.stdout.write(table(printable(chosen)))
+        sys.stdout.flush()
+        sys.stderr.write(f"remove {plural(len(chosen), 'run')} from {store.place}? [y/N] ")
+        sys.stderr.flush()
+        if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+            sys.stdout.write("nothing was removed\n")
+            return OK
+    gone = remove_runs(store, chosen)
+    sys.stdout.write(f"{plural(len(gone), 'run')} removed from {store.place}\n")
+    for entry in chosen:
+        if entry not in gone:
+            sys.stderr.write(f"hwdyno: {entry.path} was not removed\n")
+    return OK if len(gone) == len(chosen) else ERROR
 
 
 def _trends(args: argparse.Namespace, store: Store) -> int:

@@ -30,34 +30,45 @@ class Command(NamedTuple):
 # A module is imported only when its subcommand is used, so that help needs none of them.
 COMMANDS = (
     Command("run", "characterize this machine and write a report (the main job)"),
-    Command("machine", "show this machine and the ceilings of its parts"),
-    Command("storage", "measure storage: --rw --bs --iodepth --numjobs …"),
+    Command("machine", "show this machine and what its parts could deliver"),
+    Command("storage", "measure disks and file systems, with fio's option names"),
     Command("memory", "measure memory bandwidth and latency"),
-    Command("compute", "measure CPU arithmetic, and LINPACK"),
+    Command("compute", "measure CPU arithmetic and LINPACK"),
     Command("gpu", "measure a GPU: arithmetic, memory, copies, launches"),
-    Command("network", "measure the network, or serve a measurement"),
+    Command("network", "measure the network, or be the other end of a measurement"),
     Command("object", "measure an object store (S3)"),
     Command("training", "measure storage for AI training"),
-    Command("inference", "measure a model's start from storage, its decoding, KV cache and vector search"),
+    Command("inference", "measure what serves a model: its start, its speed, its KV cache, vector search"),
     Command("together", "measure what resources cost each other when they run together"),
-    Command("slurm", "write a batch script that measures on the nodes of a Slurm job"),
-    Command("kubernetes", "measure in pods of a cluster: manifests, a run, its clean-up"),
+    Command("slurm", "write a batch script that measures the nodes of a Slurm job"),
+    Command("kubernetes", "measure in pods of a cluster"),
     Command("study", "reproduce a published study on this machine"),
     Command("report", "show a run again; write its page, images and tables"),
     Command("audit", "check another tool's results for impossible values"),
-    Command("import", "store what hwdyno-engine or another tool has measured elsewhere"),
-    Command("compare", "compare runs, machines, tables, makers' figures"),
-    Command("scaling", "throughput, fairness and limit by the number of clients"),
-    Command("project", "project a run's curves to loads far past the measured ones"),
-    Command("history", "list stored runs and find regressions"),
+    Command("import", "keep results that hwdyno-engine or another tool measured elsewhere"),
+    Command("compare", "compare results with each other or with a maker's figures; find regressions"),
+    Command("scaling", "show how throughput grows with the number of clients, and what limits it"),
+    Command("project", "estimate what more load than was measured would give"),
+    Command("history", "list stored runs, find when a figure changed, remove old runs"),
     Command("fleet", "find the slow machine of many, and what is different about it"),
-    Command("serve", "show runs, trends, comparisons and the fleet in a browser"),
-    Command("export", "write runs as CSV or Parquet"),
-    Command("explain", "explain a finding: law, drawing, example, limits"),
+    Command("serve", "show runs, trends and comparisons in a browser"),
+    Command("export", "write runs as CSV, Parquet or OpenMetrics"),
+    Command("explain", "explain a finding: what it means, an example, its limits"),
     Command("schema", "print the JSON Schema of the Run document"),
     Command("completion", "print shell completion for bash, zsh or fish"),
     Command("man", "print the manual page"),
 )
+
+GROUPS = {
+    "measure": (
+        *("run", "storage", "memory", "compute", "gpu", "network", "object", "training", "inference", "together"),
+        *("study", "slurm", "kubernetes"),
+    ),
+    "look at results": ("report", "explain", "history", "serve", "machine", "scaling", "project"),
+    "compare and check": ("compare", "fleet", "audit"),
+    "share and automate": ("export", "import", "schema", "completion", "man"),
+}
+"""What a user wants, with the commands for it, as the overview shows them."""
 
 
 def commands() -> dict[str, Command]:
@@ -69,13 +80,14 @@ def overview() -> str:
     """What ``hwdyno --help`` prints."""
     known = commands()
     width = max(map(len, known), default=0)
-    lines = [f"  {name:{width}}  {command.help}" for name, command in known.items()]
+    lines = []
+    for wanted, names in GROUPS.items():
+        lines += [f"{wanted}:", *(f"  {name:{width}}  {known[name].help}" for name in names)]
     return "\n".join(
         [
             "usage: hwdyno COMMAND [options]        help: hwdyno COMMAND --help",
             "",
             "Measures what a machine delivers and could deliver, and explains the difference.",
-            "",
             *lines,
             "",
             "start with:  hwdyno run      (safe: writes one file, removes it, and ends within 3 minutes)",

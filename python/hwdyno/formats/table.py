@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hwdyno.model.words import Measurement, PeerResult, Run, Value
 from hwdyno.system import optional
 from hwdyno.system.printable import csv_cell
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Row = dict[str, Any]
 
@@ -93,17 +96,27 @@ def format_csv(rows: list[Row]) -> str:
     return out.getvalue()
 
 
-def encode_parquet(rows: list[Row]) -> bytes:
-    """The table as Parquet; a column of mixed types becomes text. Raises ``UserError`` without pyarrow."""
+def make_columns(rows: list[Row]) -> dict[str, list[Any]]:
+    """The table by column, each of one type: a column of mixed types becomes text."""
+    return {name: _uniform([row.get(name) for row in rows]) for name in list_columns(rows)}
+
+
+def make_arrow(rows: list[Row], feature: str, instead: str = "") -> pa.Table:
+    """The table as Arrow; raises ``UserError`` without pyarrow, which names the ``feature`` and what works without."""
     try:
         import pyarrow as pa
-        import pyarrow.parquet as pq
     except ImportError as error:
-        raise optional.missing("parquet", "a Parquet file", "--csv needs nothing") from error
+        raise optional.missing("parquet", feature, instead) from error
+    return pa.table(make_columns(rows))
 
-    columns = {name: _uniform([row.get(name) for row in rows]) for name in list_columns(rows)}
+
+def encode_parquet(rows: list[Row]) -> bytes:
+    """The table as Parquet; raises ``UserError`` without pyarrow."""
+    table = make_arrow(rows, "a Parquet file", "--csv needs nothing")
+    import pyarrow.parquet as pq
+
     out = io.BytesIO()
-    pq.write_table(pa.table(columns), out, compression="zstd")
+    pq.write_table(table, out, compression="zstd")
     return out.getvalue()
 
 

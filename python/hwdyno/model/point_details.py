@@ -1,4 +1,4 @@
-"""What is known of one point besides its rate: samples over time, operations in flight, faults, notes and claims."""
+"""What is known of one point besides its rate: samples, operations in flight, faults, notes, claims and quotes."""
 
 from __future__ import annotations
 
@@ -61,3 +61,14 @@ class Claim:
     """How far rounding in print parts the two, as a share."""
     at_most: bool = False
     """Whether ``follows`` is the most that the figure can be, instead of what it must be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quoted:
+    """One figure that a Run is quoted by."""
+
+    title: str
+    """The field's name of the test, such as ``FP64 peak, 2 threads``."""
+    value: float
+    unit: str
+    """``ns`` for a latency."""

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from hwdyno.model.errors import HwdynoError
 from hwdyno.model.machine import Machine
 from hwdyno.model.per_element import PerElement
-from hwdyno.model.point_details import Claim, Concurrency, Fault, Note, Samples
+from hwdyno.model.point_details import Claim, Concurrency, Fault, Note, Quoted, Samples
 
 SCHEMA: Literal["hwdyno.run/2"] = "hwdyno.run/2"
 
@@ -39,7 +40,7 @@ LONGEST_ERROR = 2000
 """Characters of an error; a list of all that is known is shorter."""
 
 
-class UserError(ValueError):
+class UserError(HwdynoError, ValueError):
     """The user's request cannot be met; its text is one line: what is wrong, and what mends it."""
 
     def __init__(self, says: str) -> None:
@@ -362,6 +363,13 @@ class ExperimentResult:
         """The axis that its curves run along."""
         return self.declaration.axis(self.load)
 
+    @property
+    def curve(self) -> Curve:
+        """Its first curve; raises ``UserError`` where it has none."""
+        if not self.curves:
+            raise UserError(f"{self.name} has no curve: its points are not a sweep along one load")
+        return self.curves[0]
+
     def judged_value(self, point: Measurement) -> Value:
         """What tells how good a point is: its throughput, or its mean latency in ns where this tests latency."""
         if self.metric != "latency" or point.latency_ns is None:
@@ -386,17 +394,6 @@ class Finding:
     experiment: str = ""
     points: tuple[int, ...] = ()
     """The points that it is about."""
-
-
-@dataclass(frozen=True, slots=True)
-class Quoted:
-    """One figure that a Run is quoted by."""
-
-    title: str
-    """The field's name of the test, such as ``FP64 peak, 2 threads``."""
-    value: float
-    unit: str
-    """``ns`` for a latency."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ from functools import partial
 from hwdyno.explain.findings import about_this_run, explain, rules_by_name
 from hwdyno.explain.findings.rule import USELESS, first_sentence
 from hwdyno.explain.findings.summary import ORDER
+from hwdyno.model.point_details import Quoted
 from hwdyno.model.units import format_memory, plural
-from hwdyno.model.words import Finding, Quoted, Run
+from hwdyno.model.words import Finding, Run
 from hwdyno.report.headlines import Headline, headlines
 from hwdyno.report.verdict import RunVerdict, count_points, shorten_reason, tally_points, verdict_on
 from hwdyno.system.failures import attempt, collecting

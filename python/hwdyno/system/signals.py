@@ -22,6 +22,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from types import FrameType
 from typing import Protocol
 
@@ -176,6 +177,33 @@ class _Owner:
 _owner = _Owner()
 
 
+class EndRequest:
+    """A request to end one caller's work early, as a signal requests it of the whole process."""
+
+    def __init__(self) -> None:
+        self.is_made = False
+        self.halts: list[Action] = []
+
+    def make(self) -> None:
+        """End what runs now, and what begins later; any thread may call it, more than once."""
+        self.is_made = True
+        for halt in list(self.halts):
+            _quietly(halt)
+
+
+_request: ContextVar[EndRequest | None] = ContextVar("request", default=None)
+
+
+@contextlib.contextmanager
+def ended_by(request: EndRequest) -> Iterator[None]:
+    """Work of this thread inside ends early once the request is made."""
+    before = _request.set(request)
+    try:
+        yield
+    finally:
+        _request.reset(before)
+
+
 def take_over(name: str, guard: Callable[[float, float], Guard]) -> None:
     """Take over the signals of this process, which then ends as this module says; ``name`` leads its last message.
 
@@ -207,13 +235,14 @@ def take_over(name: str, guard: Callable[[float, float], Guard]) -> None:
 
 
 def is_end_requested() -> bool:
-    """Whether a signal has requested an early end."""
-    return _owner.requested
+    """Whether a signal, or the request of this thread's caller, has requested an early end."""
+    request = _request.get()
+    return _owner.requested or (request is not None and request.is_made)
 
 
 def check() -> None:
-    """Raise ``KeyboardInterrupt`` if a signal has requested an early end."""
-    if _owner.requested:
+    """Raise ``KeyboardInterrupt`` if an early end is requested."""
+    if is_end_requested():
         raise KeyboardInterrupt
 
 
@@ -240,15 +269,19 @@ def _keep(more: int) -> None:
 
 @contextlib.contextmanager
 def halting(halt: Action) -> Iterator[None]:
-    """Call ``halt`` in another thread when a signal asks for an early end, and at once if one has; maybe twice."""
-    _owner.halts.append(halt)
+    """Call ``halt`` in another thread when an early end is requested, and at once if it was; maybe twice."""
+    request = _request.get()
+    lists = [_owner.halts] if request is None else [_owner.halts, request.halts]
+    for halts in lists:
+        halts.append(halt)
     try:
         with running():
-            if _owner.requested:
+            if is_end_requested():
                 halt()
             yield
     finally:
-        _owner.halts.remove(halt)
+        for halts in lists:
+            halts.remove(halt)
 
 
 @contextlib.contextmanager

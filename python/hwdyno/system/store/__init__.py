@@ -20,6 +20,7 @@ from hwdyno.system.store.history import (
     run_status,
 )
 from hwdyno.system.store.journal import Writer
+from hwdyno.system.store.pruning import choose_old, remove_runs
 from hwdyno.system.store.team import TeamStore, open_store
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "StoreError",
     "TeamStore",
     "Writer",
+    "choose_old",
     "default_directory",
     "from_json",
     "json_schema",
@@ -38,6 +40,7 @@ __all__ = [
     "name_machine",
     "new_id",
     "open_store",
+    "remove_runs",
     "run_status",
     "to_json",
 ]

@@ -34,8 +34,9 @@ def default_directory() -> Path:
     try:
         if home := os.environ.get("HWDYNO_HOME"):
             return Path(home).expanduser()
-        data = os.environ.get("XDG_DATA_HOME")
-        return (Path(data) if data else Path.home() / ".local" / "share") / "hwdyno"
+        data = Path(os.environ.get("XDG_DATA_HOME", ""))
+        # The XDG Base Directory Specification has a relative path ignored.
+        return (data if data.is_absolute() else Path.home() / ".local" / "share") / "hwdyno"
     except RuntimeError:  # No such user, or a user without a home.
         which = f"HWDYNO_HOME={home}" if home else "this user"
         raise StoreError(f"{which} has no home directory; set HWDYNO_HOME to a directory for the Runs") from None

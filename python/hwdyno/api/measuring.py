@@ -1,42 +1,28 @@
-"""hwdyno from Python: a function for each measuring command, with the command line's own names, that gives the Run.
-
-``run = hwdyno.run(only="storage", path="/data")`` is ``hwdyno run --only storage --path /data``. An option's dashes are
-underscores here, an axis takes one value or a list, and a switch takes ``True``. What a command refuses in one line is
-a ``UserError``. The Run is kept in the store as by the command; no report is printed and no page is written.
-"""
+"""Measures on request: ``run`` the default experiments or a plan, ``measure`` what one command does."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from hwdyno import session
-from hwdyno.model.words import Curve, Run, UserError
-from hwdyno.report import notebook
+from hwdyno.api.api_run import Run
+from hwdyno.api.following import Cancellation, Follower, ProgressEvent
+from hwdyno.api.outcomes import StoppedError, one_family
+from hwdyno.model.words import UserError
+from hwdyno.system import signals
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from hwdyno.api import options as typed
     from hwdyno.measure.hosts import Host
     from hwdyno.measure.scenarios import Option as KindOption
     from hwdyno.measure.scenarios import Request
-
-__all__ = [
-    "Curve",
-    "Run",
-    "UserError",
-    "compute",
-    "gpu",
-    "inference",
-    "load",
-    "memory",
-    "network",
-    "run",
-    "storage",
-    "study",
-    "together",
-    "training",
-]
 
 Option = str | int | float | bool | Path | Iterable[Any] | None
 """A value of an option: one or many; none and ``False`` for a switch leave it out."""
@@ -47,130 +33,126 @@ FIELDS = {"load", "destroy", "serial", "only"}
 """Those of some commands which are neither an axis nor a scenario's."""
 REPEATED = {"ceiling", "link", "device"}
 """Those of which a command line has one for each value."""
+ELSEWHERE = {
+    ("storage", "job"): "has its own output",
+    ("storage", "snia"): "has its own output",
+    ("storage", "check"): "has its own output",
+    ("network", "server"): "serves until it is stopped",
+    ("object", "server"): "serves until it is stopped",
+}
+"""What follows a command on its line and gives no Run, with the reason."""
 
-notebook.show(Run, Curve)
 
-
-def run(
-    plan: str | Path | None = None,
-    *,
-    only: str | Iterable[str] | None = None,
-    path: str | Path | None = None,
-    profile: str | None = None,
-    peers: bool = False,
-    seed: int | None = None,
-    budget: str | None = None,
-    ceiling: str | Iterable[str] = (),
-    link: str | Iterable[str] = (),
-    device: str | Iterable[str] = (),
-    store: str | Path | None = None,
-    quiet: bool = True,
-) -> Run:
+@one_family()
+def run(plan: str | Path | None = None, **options: Unpack[typed.RunOptions]) -> Run:
     """Characterize this machine, as ``hwdyno run``: by the default experiments, those of ``only``, or a plan file.
 
-    ``budget`` is a time such as ``"10m"``. ``quiet=False`` shows progress on stderr. Raises ``UserError`` before
-    anything is measured; what goes wrong later degrades the Run. Ctrl-C gives a partial Run.
+    ``budget`` is a time such as ``"10m"``. ``quiet=False`` shows progress on stderr, and ``progress`` is called between
+    readings. Raises ``UserError`` before anything is measured; what goes wrong later degrades the Run. Ctrl-C or
+    ``cancellation`` gives a partial Run.
     """
     from hwdyno.measure.scenarios import PlanFile
 
-    limits = {"ceilings": ceiling, "links": link, "devices": device}
+    only, path, seed = options.get("only"), options.get("path"), options.get("seed")
+    limits = {"ceilings": options.get("ceiling"), "links": options.get("link"), "devices": options.get("device")}
     replaces = {
-        **{"profile": profile, "path": None if path is None else str(path), "peers": peers or None},
-        **{"seed": None if seed is None else _whole_number("seed", seed), "budget": budget},
+        **{"profile": options.get("profile"), "path": None if path is None else ",".join(_texts(path))},
+        **{"peers": options.get("peers") or None, "budget": options.get("budget")},
+        **{"seed": None if seed is None else _whole_number("seed", seed)},
         **{key: _texts(value) or None for key, value in limits.items()},
     }
     names = [] if only is None else [name for text in _texts(only) for name in text.split(",")]
-    options: dict[str, Option] = {"only": only, "path": path, "profile": profile, "peers": peers, "seed": seed}
-    options |= {"budget": budget, "ceiling": ceiling, "link": link, "device": device}
     more: dict[str, Any] = {"experiments": tuple(names)}
     if plan is not None:
         more["plan_file"] = PlanFile(Path(plan), replaces)
-    return _measure_command("run", [] if plan is None else [plan], {**options, "store": store}, quiet, **more)
+    return _measure_command("run", [] if plan is None else [plan], dict(options), **more)
 
 
-def storage(
-    *experiments: str,
-    path: str | Path | None = None,
-    quiet: bool = True,
-    **options: Option,
-) -> Run:
-    """Measure storage, as ``hwdyno storage``: ``storage("iodepth", path=".")``, ``storage(rw="randread", bs="4k")``."""
-    if experiments[:1] in {("job",), ("snia",), ("check",)}:
-        raise UserError(f"hwdyno storage {experiments[0]} has its own output; run it on the command line")
-    return _measure_command("storage", experiments, {"path": path, **options}, quiet)
+@overload
+def measure(command: Literal["storage"], /, *tests: str, **options: Unpack[typed.StorageOptions]) -> Run: ...
+@overload
+def measure(command: Literal["memory"], /, *tests: str, **options: Unpack[typed.MemoryOptions]) -> Run: ...
+@overload
+def measure(command: Literal["compute"], /, *tests: str, **options: Unpack[typed.ComputeOptions]) -> Run: ...
+@overload
+def measure(command: Literal["gpu"], /, *tests: str, **options: Unpack[typed.GpuOptions]) -> Run: ...
+@overload
+def measure(command: Literal["network"], /, *tests: str, **options: Unpack[typed.NetworkOptions]) -> Run: ...
+@overload
+def measure(command: Literal["object"], /, **options: Unpack[typed.ObjectOptions]) -> Run: ...
+@overload
+def measure(command: Literal["training"], /, **options: Unpack[typed.TrainingOptions]) -> Run: ...
+@overload
+def measure(command: Literal["inference"], /, **options: Unpack[typed.InferenceOptions]) -> Run: ...
+@overload
+def measure(command: Literal["together"], /, **options: Unpack[typed.TogetherOptions]) -> Run: ...
+@overload
+def measure(command: Literal["study"], name: str, /, **options: Unpack[typed.StudyOptions]) -> Run: ...
+@one_family()
+def measure(command: str, /, *tests: str, **options: Any) -> Run:
+    """Measure what one command does: ``measure("storage", "iodepth")`` is ``hwdyno storage iodepth``.
+
+    ``measure("storage", rw="randread", bs="4k")``, ``measure("memory", operation="triad", threads=[1, 2])``
+    and ``measure("object", endpoint="http://192.0.2.7:9000", bucket="bench")`` sweep.
+    ``measure("study", "sata-ssd-queue")`` reproduces a published study.
+    The options are the command's, and those of ``run`` but ``only``; so are what it raises and its end.
+    """
+    from hwdyno.measure.scenarios.entry import is_swept
+    from hwdyno.system.suggestions import hint
+
+    if command not in MEASURED:
+        raise UserError(f"nothing is measured by the name {command}; {hint(str(command), MEASURED)}")
+    if why := ELSEWHERE.get((command, tests[0] if tests else "")):
+        raise UserError(f"hwdyno {command} {tests[0]} {why}; run it on the command line")
+    if command == "study" and len(tests) != 1:
+        raise UserError("name one study, such as measure('study', 'sata-ssd-queue')")
+    if tests and command != "study" and not is_swept(command):
+        raise UserError(f"{command} takes no test called '{tests[0]}'; its options choose what is measured")
+    return _measure_command(command, tests, options)
 
 
-def memory(*experiments: str, quiet: bool = True, **options: Option) -> Run:
-    """Measure memory, as ``hwdyno memory``: ``memory("latency")``, ``memory(operation="triad", threads=[1, 2])``."""
-    return _measure_command("memory", experiments, options, quiet)
+class _MeasurePackage(ModuleType):
+    """The package ``hwdyno.measure``, whose name in ``hwdyno`` is the function's too."""
+
+    def __call__(self, command: str, /, *tests: str, **options: Any) -> Run:
+        call: Callable[..., Run] = measure
+        return call(command, *tests, **options)
 
 
-def compute(*experiments: str, quiet: bool = True, **options: Option) -> Run:
-    """Measure arithmetic, as ``hwdyno compute``: ``compute("linpack")``, ``compute(precision="double,single")``."""
-    return _measure_command("compute", experiments, options, quiet)
+import_module("hwdyno.measure").__class__ = _MeasurePackage
+
+MEASURED = (
+    *("storage", "memory", "compute", "gpu", "network", "object", "training", "inference", "together", "study"),
+)
+"""The commands that ``measure`` takes."""
 
 
-def gpu(*experiments: str, quiet: bool = True, **options: Option) -> Run:
-    """Measure a GPU, as ``hwdyno gpu``: ``gpu("bandwidth")``, ``gpu(precision="single,double", on="gpu1")``."""
-    return _measure_command("gpu", experiments, options, quiet)
-
-
-def network(*experiments: str, quiet: bool = True, **options: Option) -> Run:
-    """Measure the network, as ``hwdyno network``: ``network(server="192.0.2.7", streams=[1, 2, 4])``."""
-    if experiments[:1] == ("server",):
-        raise UserError("hwdyno network server serves until it is stopped; run it on the command line")
-    return _measure_command("network", experiments, options, quiet)
-
-
-def training(*, path: str | Path | None = None, quiet: bool = True, **options: Option) -> Run:
-    """Measure storage for AI, as ``hwdyno training``: ``training(workload="unet3d", accelerators=[1, 2])``."""
-    return _measure_command("training", [], {"path": path, **options}, quiet)
-
-
-def inference(*, path: str | Path | None = None, quiet: bool = True, **options: Option) -> Run:
-    """Measure what a model server gets, as ``hwdyno inference``: ``inference(kv_cache="llama3.1-8b", users=4)``."""
-    return _measure_command("inference", [], {"path": path, **options}, quiet)
-
-
-def together(
-    *,
-    resources: str | Iterable[str] | None = None,
-    at: str | Iterable[str] | None = None,
-    path: str | Path | None = None,
-    quiet: bool = True,
-    **options: Option,
-) -> Run:
-    """Measure what resources cost each other, as ``hwdyno together``."""
-    return _measure_command("together", [], {"resources": resources, "at": at, "path": path, **options}, quiet)
-
-
-def study(name: str, *, quiet: bool = True, **options: Option) -> Run:
-    """Reproduce a published study, as ``hwdyno study NAME``."""
-    return _measure_command("study", [name], options, quiet)
-
-
-def load(name: str | Path = "last", store: str | Path | None = None) -> Run:
-    """A stored Run by its id, the latest one, or a file: a Run document, or another tool's result (fio's JSON)."""
-    from hwdyno.report.sources import load_run
-
-    return load_run(str(name), None if store is None else str(store))
-
-
-def _measure_command(
-    command: str, words: Iterable[object], options: Mapping[str, Option], quiet: bool, **more: Any
-) -> Run:
+def _measure_command(command: str, words: Iterable[object], options: Mapping[str, Any], **more: Any) -> Run:
     """Measure what a command's options request, and give the Run."""
     from hwdyno.cli import progress
-    from hwdyno.measure.scenarios import Interrupted, make_scenario
+    from hwdyno.measure.scenarios import make_scenario
     from hwdyno.system.store import open_store
 
+    callback: Callable[[ProgressEvent], object] | None = options.get("progress")
+    cancellation: Cancellation = options.get("cancellation") or Cancellation()
+    quiet = _switch("quiet", options.get("quiet", True))
+    requested = {name: value for name, value in options.items() if name not in {"progress", "cancellation", "quiet"}}
     host = session.this_site()
-    request = _request(command, [str(word) for word in words], options, host, more)
+    request = _request(command, [str(word) for word in words], requested, host, more)
     store = open_store(None if options.get("store") is None else str(options["store"]))
+    follower = Follower(progress.choose_progress(quiet), callback, cancellation.request)
     try:
-        return session.measure_scenario(make_scenario(request, host), host, store, progress.choose_progress(quiet))
-    except Interrupted as stop:
+        with signals.ended_by(cancellation.request):
+            measured = session.measure_scenario(make_scenario(request, host), host, store, follower)
+    except KeyboardInterrupt as stop:
+        if follower.failure is not None:
+            raise follower.failure from None
+        if cancellation.is_cancelled:
+            raise StoppedError(str(stop) or "cancelled before anything was measured") from None
         raise KeyboardInterrupt(str(stop)) from None
+    if follower.failure is not None:
+        raise follower.failure
+    return Run.from_document(measured)
 
 
 def option_names(command: str, host: Host) -> set[str]:
