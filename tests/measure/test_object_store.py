@@ -20,7 +20,7 @@ from hwdyno.model.words import Run
 from hwdyno.report import redaction
 from made_experiment import made_experiment
 from made_memory import point as make_point
-from object_store import ACCESS_KEY, SECRET_KEY, free_port, null_store, versitygw, wait_for
+from object_store import ACCESS_KEY, CERTIFICATES, SECRET_KEY, free_port, null_store, versitygw, wait_for
 
 
 @pytest.fixture(autouse=True)
@@ -89,7 +89,8 @@ def test_a_dry_run_sends_nothing_and_counts_requests(tmp_path: Path) -> None:
     [
         ((), "name the object store: --endpoint URL"),
         (("--endpoint", "http://127.0.0.1:9"), "name the bucket"),
-        (("--endpoint", "https://127.0.0.1:9", "--bucket", "bench"), "TLS is not supported yet"),
+        (("--endpoint", "https://127.0.0.1:9", "--bucket", "bench", "--ca-file", "no.pem"), "read the authorities'"),
+        (("--endpoint", "https://127.0.0.1:9,http://127.0.0.1:9", "--bucket", "bench"), "use one of them for all"),
         (
             ("--endpoint", "http://u:hunter2@127.0.0.1:9", "--bucket", "bench"),
             "a URL with a user or password is refused",
@@ -140,6 +141,33 @@ def test_a_real_store_keeps_what_is_the_users(real_store: tuple[str, Path], tmp_
     assert all(not point["faults"] and point["throughput"]["value"] > 0 for point in run["experiments"][0]["points"])
     left = sorted(str(path.relative_to(folder / "bench")) for path in (folder / "bench").rglob("*") if path.is_file())
     assert left == ["hwdyno-of-a-user", "team/model"]
+
+
+@pytest.fixture
+def secure_store(tmp_path: Path) -> Iterator[str]:
+    folder = tmp_path / "buckets"
+    folder.mkdir()
+    with versitygw(folder, "--cert", str(CERTIFICATES / "right.pem"), "--key", str(CERTIFICATES / "server.key")) as url:
+        yield url
+
+
+def test_a_real_store_is_measured_by_tls(secure_store: str, tmp_path: Path) -> None:
+    words = ("--endpoint", secure_store, "--bucket", "bench", "--create-bucket", "--object-size", "300k")
+    authority = str(CERTIFICATES / "authority.pem")
+    points = ("--objects", "4", "--concurrency", "2", "--operation", "get,put,range,list", "--range-size", "4k")
+    run = measured(tmp_path, *words, *points, "--ca-file", authority)
+    (result,) = run["experiments"]
+    assert result["fixed"]["tls"] is True and "tls" not in [axis["name"] for axis in result["declaration"]["axes"]]
+    assert all(not point["faults"] and point["throughput"]["value"] > 0 for point in result["points"])
+    by_bundle = hwdyno(tmp_path, *words, "--runtime", "0.05", "--no-page", AWS_CA_BUNDLE=authority)
+    assert by_bundle.returncode in {0, 3}, by_bundle.stderr
+    for endpoint, says in (
+        (secure_store, "--ca-file"),
+        (secure_store.replace("https", "http"), "use https:// in --endpoint"),
+    ):
+        done = hwdyno(tmp_path, "--endpoint", endpoint, *words[2:], "--no-page")
+        last = done.stderr.strip().splitlines()[-1]
+        assert done.returncode == 2 and says in last, done.stderr
 
 
 def test_a_wrong_key_is_one_line(real_store: tuple[str, Path], tmp_path: Path) -> None:
@@ -222,7 +250,7 @@ def test_a_store_that_refuses_the_first_request_keeps_nothing(tmp_path: Path, st
     alone = f"http://127.0.0.1:{free_port()}"
     for words, says in (
         (("--endpoint", alone), "Connection refused"),
-        (("--endpoint", store.replace("http:", "https:")), "TLS is not supported yet"),
+        (("--endpoint", store.replace("http:", "https:")), "connect to the store at https://"),
     ):
         done = hwdyno(tmp_path, *words, "--bucket", "bench", "--budget", "2s", "--no-page", "--quiet")
         assert done.returncode == 2 and says in done.stderr

@@ -22,4 +22,6 @@ pub mod response;
 pub mod signing;
 pub mod stored;
 pub mod tally;
+pub mod tls;
+pub mod transport;
 pub mod worker;

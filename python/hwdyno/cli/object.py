@@ -30,7 +30,10 @@ HELP = Help(
         ("--rate RATES", "Latency at offered rates (open loop)"),
         ("server", "Serve a store in memory: what a client costs without one"),
     ),
-    options=("endpoint", "bucket", "prefix", "create-bucket", "operation", "object_size", "concurrency", "checksum"),
+    options=(
+        *("endpoint", "bucket", "prefix", "create-bucket", "ca-file", "operation", "object_size", "concurrency"),
+        "checksum",
+    ),
     examples=(
         "hwdyno object --endpoint http://127.0.0.1:9000 --bucket bench --create-bucket",
         "hwdyno object --endpoint http://127.0.0.1:9000 --bucket bench --operation get --concurrency 1..64",

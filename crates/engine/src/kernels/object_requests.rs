@@ -166,6 +166,6 @@ mod tests {
         let refused = |given: Value| ObjectRequests.measure(&given, &Stop::new()).unwrap_err().to_string();
         assert!(refused(json!({"operation": "range", "object_size": 10})).contains("has no such range"));
         assert!(refused(json!({"bucket": "Wrong_Name"})).contains("a bucket's name has"));
-        assert!(refused(json!({"endpoint": "https://x"})).contains("TLS is not supported"));
+        assert!(refused(json!({"endpoint": "https://x"})).contains("the endpoint's URL says otherwise"));
     }
 }

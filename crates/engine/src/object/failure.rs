@@ -29,10 +29,14 @@ pub enum Failure {
     Rejected,
     /// Any other 5xx.
     Server,
+    /// TLS broke, or could not begin.
+    Tls,
+    /// The store uses TLS, and the request was sent without.
+    Encrypted,
 }
 
 /// Number of kinds.
-pub const KINDS: usize = 13;
+pub const KINDS: usize = 15;
 
 /// All kinds, in the order of their numbers.
 pub const ALL: [Failure; KINDS] = [
@@ -49,6 +53,8 @@ pub const ALL: [Failure; KINDS] = [
     Failure::Redirected,
     Failure::Rejected,
     Failure::Server,
+    Failure::Tls,
+    Failure::Encrypted,
 ];
 
 impl Failure {
@@ -92,6 +98,8 @@ impl Failure {
             Self::Redirected => "3xx: the bucket is at another endpoint",
             Self::Rejected => "4xx: the store refused the request",
             Self::Server => "5xx: the store failed",
+            Self::Tls => "TLS could not begin, or broke",
+            Self::Encrypted => "the store uses TLS, and the endpoint is http://",
         }
     }
 
@@ -104,6 +112,7 @@ impl Failure {
             Self::Denied => "check the credentials, the bucket's policy and the region",
             Self::Skewed => "set this machine's clock (timedatectl)",
             Self::Redirected => "use the endpoint of the bucket's region",
+            Self::Encrypted => "use https:// in --endpoint",
             Self::Malformed => "check that the endpoint is the S3 port of the store",
             _ => "",
         }

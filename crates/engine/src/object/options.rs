@@ -69,6 +69,9 @@ parameters! {
             "hwdyno-0000000000000000/"),
         region: String = text("region of the signature; empty for AWS_REGION or the profile's", ""),
         style: Style = choice("how requests name the bucket: in the path, or in the host's name"),
+        tls: bool = flag("connections are TLS, as the endpoint's https:// says", false),
+        ca_file: String = text("file with certificates of the authorities that may sign the store's (PEM); empty for \
+            AWS_CA_BUNDLE or this system's", ""),
         timeout: f64 = number("deadline of a request, besides a second for each 64 KiB", "s", (0.1, 3600.0), 30.0),
         seed: u64 = crate::contract::declare::SEED,
     }
@@ -120,12 +123,11 @@ impl StoreParameters {
                 self.prefix
             )));
         }
-        let mut places = address::resolve(&self.endpoint)?;
-        if self.style == Style::Virtual {
-            for place in &mut places {
-                place.host = format!("{name}.{}", place.host);
-            }
+        if self.tls != address::is_tls(&self.endpoint) {
+            return Err(Error::usage(format!("tls = {}: the endpoint's URL says otherwise", self.tls)));
         }
+        let before = if self.style == Style::Virtual { format!("{name}.") } else { String::new() };
+        let places = address::resolve(&self.endpoint, &before, &self.ca_file)?;
         Ok(Bucket { name: name.clone(), style: self.style, places: places.into() })
     }
 

@@ -15,6 +15,7 @@ use crate::object::plan::{Plan, Step, Work};
 use crate::object::request::{listing_query, Body, Request, Subject, Writer};
 use crate::object::stored::Stored;
 use crate::object::tally::Tally;
+use crate::object::tls;
 use crate::timing::clock::now_ns;
 use crate::timing::cpu_time;
 
@@ -134,7 +135,7 @@ impl<'a> Worker<'a> {
                         self.connected(number);
                         left -= 1;
                     }
-                    Event::Pending => {}
+                    Event::Pending => self.watch(number, self.connections[number].waits_to_write),
                     _ => return Err(self.unreached(number, &io::Error::from_raw_os_error(libc::ECONNREFUSED))),
                 }
             }
@@ -145,8 +146,10 @@ impl<'a> Worker<'a> {
     fn unreached(&self, number: usize, error: &io::Error) -> Error {
         let places = &self.shared.bucket.places;
         let place = &places[(self.first + number) % places.len()];
-        let doing = format!("connect to the store at http://{}", place.host);
-        Error::machine(doing, error).also(Failure::Unreachable.advice())
+        if let Some(fault) = self.connections[number].tls_fault() {
+            return tls::refusal(&place.url(), fault);
+        }
+        Error::machine(format!("connect to the store at {}", place.url()), error).also(Failure::Unreachable.advice())
     }
 
     /// Does its part until time is over and all its requests are.
@@ -228,7 +231,7 @@ impl<'a> Worker<'a> {
         let places = &self.shared.bucket.places;
         let place = &places[(self.first + number) % places.len()];
         let connection = &mut self.connections[number];
-        connection.connect(&place.address)?;
+        connection.connect(place)?;
         if let Some(stream) = connection.stream() {
             epoll::add(&self.poll, stream, epoll::EventData::new_u64(number as u64), BOTH)?;
         }
@@ -304,7 +307,10 @@ impl<'a> Worker<'a> {
         let was_writing = self.connections[number].waits_to_write;
         let was_connecting = self.connections[number].is_connecting();
         let event = self.go_on(number, writable);
-        if was_connecting && event != Event::Failed(Failure::Unreachable) && !self.connections[number].is_connecting() {
+        if was_connecting
+            && !matches!(event, Event::Failed(Failure::Unreachable | Failure::Tls))
+            && !self.connections[number].is_connecting()
+        {
             self.tally.connect.record(now_ns() - self.connections[number].began_ns);
         }
         if was_busy {

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 """Environment variables with the endpoint, as every S3 tool takes them."""
-CONNECTION = ("endpoint", "bucket", "prefix", "region", "style", "timeout", "seed")
+CONNECTION = ("endpoint", "bucket", "prefix", "region", "style", "tls", "ca_file", "timeout", "seed")
 """Parameters by which a kernel reaches the store."""
 ROOM_BYTES = 1 << 30
 """Objects of one size take this much room in the store, unless their number is given."""
@@ -57,7 +57,9 @@ def make(request: Request, host: Host) -> Scenario:
     prefix = f"{base}hwdyno-{secrets.token_hex(8)}/"
     fixed: Parameters = {"endpoint": endpoint, "bucket": str(options["bucket"])}
     threads = max(1, min(MAX_THREADS, host.topology().processors // 2))
-    settled: Parameters = {"prefix": prefix, "client_threads": threads}
+    settled: Parameters = {"prefix": prefix, "client_threads": threads, "tls": endpoint.startswith("https://")}
+    if options["ca_file"]:
+        settled["ca_file"] = str(options["ca_file"])
     placed = [(_place(experiment, fixed, settled, request), request.axes) for experiment in _choose(request)]
     plan = request.plan(placed, host)
     objects = StoredObjects(
@@ -240,9 +242,10 @@ KIND = Kind(
         Option("--endpoint", "the store's URLs, separated by commas (default: AWS_ENDPOINT_URL_S3)", "URL"),
         Option("--bucket", "the bucket; only keys below hwdyno-… in it are written and removed", "NAME"),
         Option("--prefix", "the folder in the bucket that hwdyno-… is made in", "PREFIX"),
+        Option("--ca-file", "the authorities that may sign an https:// store's certificate (PEM)", "FILE"),
         Option("--create-bucket", "make the bucket where there is none", kind=bool, default=False),
     ),
     kernel=OBJECT_REQUESTS,
-    hidden={"endpoint", "bucket", "prefix", "seed"},
+    hidden={"endpoint", "bucket", "prefix", "tls", "ca_file", "seed"},
     experiments=EXPERIMENTS,
 )
