@@ -22,6 +22,8 @@ from made_experiment import made_experiment
 from made_memory import point as make_point
 from object_store import ACCESS_KEY, CERTIFICATES, SECRET_KEY, free_port, null_store, versitygw, wait_for
 
+SUMS = "none,sha256,crc32c,crc64nvme,sha256-trailer"
+
 
 @pytest.fixture(autouse=True)
 def credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -76,6 +78,76 @@ def test_each_operation_has_its_figures(store: str, tmp_path: Path) -> None:
         assert not point["faults"]
     (ceiling, *_) = run["experiments"][0]["ceilings"]
     assert ceiling["metric"].startswith("object/")
+
+
+def test_a_dry_run_counts_the_requests_of_an_upload(tmp_path: Path) -> None:
+    words = ("--endpoint", "http://127.0.0.1:9", "--bucket", "bench", "--operation", "multipart")
+    done = hwdyno(tmp_path, *words, "--object-size", "64M", "--part-size", "5M,16M", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert "13 UploadPart of 5 MiB, 1 CreateMultipartUpload and 1 CompleteMultipartUpload" in done.stdout
+    assert "4 UploadPart of 16 MiB" in done.stdout
+
+
+def test_a_real_store_puts_parts_together(real_store: tuple[str, Path], tmp_path: Path) -> None:
+    url, folder = real_store
+    words = (
+        "--endpoint",
+        url,
+        "--bucket",
+        "bench",
+        "--create-bucket",
+        "--object-size",
+        "11M",
+        "--operation",
+        "multipart",
+    )
+    run = measured(tmp_path, *words, "--concurrency", "1,4", "--objects", "2", "--checksum", SUMS)
+    for point in run["experiments"][0]["points"]:
+        assert not point["faults"] and point["throughput"]["value"] > 0, point["parameters"]
+        names = {stream["name"]: stream for stream in point["streams"]}
+        assert names["part"]["latency_ns"]["total"]["count"] >= 3 and names["part"]["operations"] == 0
+    assert not [path for path in (folder / "bench").rglob("*") if path.is_file()]
+
+
+def test_uploads_of_a_killed_run_are_aborted(real_store: tuple[str, Path], tmp_path: Path) -> None:
+    url, folder = real_store
+    words = (
+        "--endpoint",
+        url,
+        "--bucket",
+        "bench",
+        "--create-bucket",
+        "--object-size",
+        "512M",
+        "--operation",
+        "multipart",
+    )
+    environment = {**os.environ, "HWDYNO_HOME": str(tmp_path / "home")}
+    with subprocess.Popen(
+        command(*words, "--runtime", "30", "--objects", "1"), env=environment, cwd=tmp_path, stderr=subprocess.DEVNULL
+    ) as killed:
+        for _ in range(1200):
+            if list((folder / "bench").rglob("*multipart*/*/*")):
+                break
+            time.sleep(0.05)
+        killed.send_signal(signal.SIGKILL)
+        killed.wait()
+    assert [path for path in (folder / "bench").rglob("*") if path.is_file()]
+    after = hwdyno(
+        tmp_path,
+        *words[:5],
+        "--object-size",
+        "4k",
+        "--objects",
+        "4",
+        "--runtime",
+        "0.05",
+        "--no-page",
+        "--concurrency",
+        "1",
+    )
+    assert "of runs that were killed" in after.stderr, after.stderr
+    assert not [path for path in (folder / "bench").rglob("*") if path.is_file()]
 
 
 def test_a_dry_run_sends_nothing_and_counts_requests(tmp_path: Path) -> None:
@@ -135,9 +207,7 @@ def test_a_real_store_keeps_what_is_the_users(real_store: tuple[str, Path], tmp_
     (folder / "bench" / "hwdyno-of-a-user").write_text("data")
     (folder / "bench" / "team").mkdir()
     (folder / "bench" / "team" / "model").write_text("weights")
-    run = measured(
-        tmp_path, *words, "--prefix", "team", "--operation", "get,put,list,delete", "--checksum", "none,sha256,crc32c"
-    )
+    run = measured(tmp_path, *words, "--prefix", "team", "--operation", "get,put,list,delete", "--checksum", SUMS)
     assert all(not point["faults"] and point["throughput"]["value"] > 0 for point in run["experiments"][0]["points"])
     left = sorted(str(path.relative_to(folder / "bench")) for path in (folder / "bench").rglob("*") if path.is_file())
     assert left == ["hwdyno-of-a-user", "team/model"]

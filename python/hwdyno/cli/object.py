@@ -26,7 +26,7 @@ HELP = Help(
     usage="[server]",
     title="tests (default: reads and writes of 8 MiB, reads of 4 KiB, head, list and delete)",
     rows=lambda: (
-        ("--operation NAMES", "One kind of request: get, range, put, head, list, delete"),
+        ("--operation NAMES", "One kind: get, range, put, multipart, head, list, delete"),
         ("--rate RATES", "Latency at offered rates (open loop)"),
         ("server", "Serve a store in memory: what a client costs without one"),
     ),

@@ -1,4 +1,4 @@
-//! Requests to an object store: get, range, put, head, list or delete, in a closed loop or at a rate.
+//! Requests to an object store: get, range, put, multipart, head, list or delete, in a closed loop or at a rate.
 
 use crate::contract::declare::{choice, integer, number, Group, INTERVAL_S, RUNTIME};
 use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
@@ -10,6 +10,7 @@ use crate::object::control::Control;
 use crate::object::end::End;
 use crate::object::layout;
 use crate::object::marks;
+use crate::object::multipart::{self, MAX_PART, MIN_PART};
 use crate::object::options::{Checksum, LoadParameters, Operation, StoreParameters};
 use crate::object::plan::Work;
 use crate::object::stored::Stored;
@@ -27,6 +28,8 @@ parameters! {
         rate: f64 = number("requests per second, whether those before are complete or not (open loop); 0 for a closed \
             loop", "/s", (0.0, 1e7), 0.0).role(Role::Rate),
         range_size: u64 = integer("size of a range", "B", (1, 1 << 40), 8 << 20).role(Role::Size),
+        part_size: u64 = integer("size of a part of a multipart upload; the last one may be smaller", "B", (MIN_PART as i64, MAX_PART as i64),
+            MIN_PART as i64).role(Role::Size),
         load: LoadParameters = Group,
         store: StoreParameters = Group,
         runtime: f64 = RUNTIME,
@@ -42,10 +45,17 @@ impl Kernel for ObjectRequests {
     };
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
-        let Parameters { operation, concurrency, rate, range_size, ref load, ref store, .. } = *parameters;
+        let Parameters { operation, concurrency, rate, range_size, part_size, ref load, ref store, .. } = *parameters;
         if operation == Operation::Range && range_size > load.object_size {
             return Err(Error::usage(format!(
                 "range_size = {range_size}: an object of {} bytes has no such range; use a smaller one",
+                load.object_size
+            )));
+        }
+        let parts = multipart::count_parts(load.object_size, part_size);
+        if operation == Operation::Multipart && parts > multipart::MAX_PARTS {
+            return Err(Error::usage(format!(
+                "part_size = {part_size}: an object of {} bytes has {parts} parts, and S3 takes 10,000; use a larger one",
                 load.object_size
             )));
         }
@@ -57,6 +67,7 @@ impl Kernel for ObjectRequests {
             objects: load.objects,
             object_size: load.object_size,
             range_size,
+            part_size,
             once,
             attempts: 1,
             rate,
@@ -93,7 +104,7 @@ impl Kernel for ObjectRequests {
 fn check(control: &mut Control, load: &Load<'_>, store: &StoreParameters, stop: &Stop) -> Result<(), Error> {
     let size = load.work.object_size;
     match load.work.operation {
-        Operation::Put => marks::check(control, &store.prefix),
+        Operation::Put | Operation::Multipart => marks::check(control, &store.prefix),
         Operation::Delete => {
             marks::check(control, &store.prefix)?;
             let work = layout::each_once(Operation::Put, load.work.objects, size, load.work.seed);
@@ -124,8 +135,8 @@ mod tests {
 
     #[test]
     fn each_operation_is_complete_against_the_null_server() {
-        for operation in ["get", "range", "put", "head", "list", "delete"] {
-            for checksum in ["none", "sha256", "crc32c"] {
+        for operation in ["get", "range", "put", "multipart", "head", "list", "delete"] {
+            for checksum in ["none", "sha256", "crc32c", "crc64nvme", "sha256-trailer"] {
                 let given = json!({"operation": operation, "object_size": 100_000, "range_size": 5000, "concurrency": 3,
                                    "objects": 20, "runtime": 0.05, "checksum": checksum, "client_threads": 2});
                 let reading = measured(given);
@@ -133,7 +144,7 @@ mod tests {
                 let stream = &reading.streams[0];
                 assert!(stream.operations >= 3, "{operation} {checksum}: {stream:?}");
                 let bytes = match operation {
-                    "get" | "put" => 100_000,
+                    "get" | "put" | "multipart" => 100_000,
                     "range" => 5000,
                     _ => 0,
                 };

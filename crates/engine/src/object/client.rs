@@ -6,10 +6,11 @@ use crate::object::options::{Bucket, Checksum};
 use crate::object::payload::Payload;
 use crate::object::plan::{Plan, Work};
 use crate::object::request::Writer;
+use crate::object::shared::Shared;
 use crate::object::signing::Signer;
 use crate::object::stored::Stored;
 use crate::object::tally::{sum, Tally};
-use crate::object::worker::{Shared, Worker};
+use crate::object::worker::Worker;
 use crate::timing::{start, team};
 
 /// How a store is driven.

@@ -3,15 +3,16 @@
 use std::io::{self, ErrorKind};
 use std::net::TcpStream;
 
-use socket2::{Domain, Socket, Type};
-
 use crate::network::chunks::{Chunks, Progress};
 use crate::object::address::Place;
+use crate::object::checksum::Sum;
 use crate::object::exchange::{Event, Expected, Moments, Sending, LAST_WORDS_NS};
 use crate::object::failure::{text_of, Failure};
+use crate::object::multipart::late_failure;
+use crate::object::options::Checksum;
 use crate::object::payload::Payload;
-use crate::object::plan::Step;
-use crate::object::response::{parse, Head, Length, Parsed, MAX_HEAD};
+use crate::object::plan::{Stage, Step};
+use crate::object::response::{join, parse, Head, Length, Parsed, MAX_HEAD};
 use crate::object::transport::{is_passing, Transport};
 use crate::timing::clock::now_ns;
 
@@ -23,6 +24,9 @@ const KEPT: usize = 4096;
 const MAX_ERROR_BODY: u64 = 1 << 20;
 /// Interim responses (1xx) before a final one.
 const MAX_INTERIM: u32 = 8;
+
+/// Bytes of the longest trailer.
+const MIN_TAIL: usize = 128;
 
 /// What a connection does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +54,7 @@ pub struct Connection {
     answer: Option<Head>,
     chunks: Chunks,
     received: u64,
-    sum: u32,
+    sum: Sum,
     interim: u32,
     moments: Moments,
     /// When it began to connect, ns.
@@ -62,23 +66,23 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// One that is closed, with room for heads of this many bytes.
+    /// One that is closed, with room for heads of this many bytes and as many behind a body.
     #[must_use]
-    pub fn new(room: usize) -> Self {
-        let expected = Expected { bytes: None, no_body: false, sums: false };
-        let step = Step { object: 0, range: None, due_ns: 0, failures: 0 };
+    pub fn new(room: usize, tail: usize) -> Self {
+        let expected = Expected { bytes: None, keep: false, no_body: false, checksum: Checksum::Nothing };
+        let step = Step { object: 0, range: None, due_ns: 0, failures: 0, stage: Stage::Whole, slot: 0 };
         Self {
             transport: None,
             phase: Phase::Closed,
             head: Vec::with_capacity(room),
-            tail: Vec::with_capacity(64),
+            tail: Vec::with_capacity(MIN_TAIL + tail),
             sent: 0,
-            sending: Sending { step, body_bytes: 0, expected, deadline_ns: u64::MAX },
+            sending: Sending { step, body_bytes: 0, content: 0, expected, deadline_ns: u64::MAX },
             inbox: Vec::with_capacity(MAX_HEAD),
             answer: None,
             chunks: Chunks::counted(),
             received: 0,
-            sum: 0,
+            sum: Sum::Nothing,
             interim: 0,
             moments: Moments::default(),
             began_ns: 0,
@@ -123,6 +127,18 @@ impl Connection {
         &self.sending
     }
 
+    /// The head of the last response.
+    #[must_use]
+    pub fn answer(&self) -> Option<Head> {
+        self.answer
+    }
+
+    /// The body of the last response, where it was kept.
+    #[must_use]
+    pub fn kept(&self) -> &[u8] {
+        &self.inbox
+    }
+
     /// The moments of the request that is over.
     #[must_use]
     pub fn moments(&self) -> Moments {
@@ -131,18 +147,7 @@ impl Connection {
 
     /// Begins to connect.
     pub fn connect(&mut self, place: &Place) -> io::Result<()> {
-        let address = place.address;
-        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-        socket.set_nonblocking(true)?;
-        socket.set_tcp_nodelay(true)?;
-        loop {
-            match socket.connect(&address.into()).map_err(|error| (error.raw_os_error(), error)) {
-                Ok(()) | Err((Some(libc::EINPROGRESS | libc::EALREADY | libc::EISCONN), _)) => break,
-                Err((Some(libc::EINTR), _)) => {}
-                Err((_, error)) => return Err(error),
-            }
-        }
-        self.transport = Some(Transport::new(socket.into(), place.security.as_ref())?);
+        self.transport = Some(Transport::connect(place)?);
         self.phase = Phase::Connecting;
         self.began_ns = now_ns();
         Ok(())
@@ -159,10 +164,11 @@ impl Connection {
     /// Begins a request whose head was written; the bytes of the object that were sent at once are added to `moved`. Where it is not connected yet, as soon as it is.
     pub fn send(&mut self, sending: Sending, payload: &Payload, moved: &mut u64) -> Event {
         self.sending = sending;
-        (self.sent, self.received, self.sum, self.interim) = (0, 0, 0, 0);
+        (self.sent, self.received, self.interim) = (0, 0, 0);
+        self.sum = Sum::new(sending.expected.checksum);
         self.inbox.clear();
         self.answer = None;
-        self.chunks = Chunks::counted();
+        self.chunks = if sending.expected.keep { Chunks::new(0) } else { Chunks::counted() };
         self.moments = Moments { due_ns: sending.step.due_ns, first_ns: 0, last_ns: 0 };
         match self.phase {
             Phase::Connecting | Phase::Shaking => Event::Pending,
@@ -267,10 +273,12 @@ impl Connection {
         let (head, body) = (self.head.len() as u64, self.sending.body_bytes);
         let total = self.total();
         while self.is_sending() {
-            let Some(transport) = &mut self.transport else { return Event::Failed(Failure::Lost) };
+            let Some(transport) = &mut self.transport else {
+                return Event::Failed(Failure::Lost);
+            };
             let in_head = &self.head[self.sent.min(head) as usize..];
             let at = self.sent.saturating_sub(head).min(body);
-            let piece = payload.piece(self.sending.step.object, at, body - at);
+            let piece = payload.piece(self.sending.content, at, body - at);
             let is_last = at + piece.len() as u64 == body;
             let in_tail = &self.tail[self.sent.saturating_sub(head + body) as usize..];
             match transport.write([in_head, piece, if is_last { in_tail } else { b"" }]) {
@@ -352,7 +360,7 @@ impl Connection {
 
     fn take_body(&mut self, head: Head, bytes: &[u8], moved: &mut u64) -> Event {
         let is_right = (200..300).contains(&head.status);
-        if !is_right {
+        if !is_right || self.sending.expected.keep {
             let room = KEPT.saturating_sub(self.inbox.len());
             self.inbox.extend_from_slice(&bytes[..bytes.len().min(room)]);
         }
@@ -382,8 +390,8 @@ impl Connection {
                 false
             }
         };
-        if is_right && self.sending.expected.sums && head.length != Length::Chunks {
-            self.sum = crc32c::crc32c_append(self.sum, bytes);
+        if is_right && head.length != Length::Chunks {
+            self.sum.add(bytes);
         }
         if is_right && self.sending.expected.bytes.is_some() && self.sending.body_bytes == 0 {
             *moved += self.received - before;
@@ -415,6 +423,9 @@ impl Connection {
         self.phase = Phase::Idle;
         self.waits_to_write = false;
         self.head.clear();
+        if self.sending.expected.keep {
+            join(&mut self.inbox, self.chunks.spans());
+        }
         let failure =
             Failure::of_response(head.status, text_of(&self.inbox, "Code")).or_else(|| self.content_fault(head));
         if head.closes || is_unread {
@@ -424,11 +435,15 @@ impl Connection {
     }
 
     fn content_fault(&self, head: Head) -> Option<Failure> {
-        let Expected { bytes, sums, .. } = self.sending.expected;
+        let Expected { bytes, checksum, .. } = self.sending.expected;
         if bytes.is_some_and(|bytes| bytes != self.received) {
             return Some(Failure::Length);
         }
-        let is_other = sums && head.length != Length::Chunks && head.crc32c.is_some_and(|sum| sum != self.sum);
+        let stated = checksum.kind().filter(|_| head.length != Length::Chunks).and_then(|kind| head.stated.of(kind));
+        if self.sending.expected.keep {
+            return late_failure(&self.inbox);
+        }
+        let is_other = stated.is_some_and(|stated| stated != self.sum.text());
         is_other.then_some(Failure::Checksum)
     }
 }

@@ -8,7 +8,7 @@ use crate::network::chunks::{Chunks, Progress};
 use crate::object::address::Place;
 use crate::object::exchange::LAST_WORDS_NS;
 use crate::object::failure::{text_of, Failure};
-use crate::object::keys::Keys;
+use crate::object::keys::{encode_query, Keys};
 use crate::object::listing::{self, Page};
 use crate::object::options::{Bucket, Checksum};
 use crate::object::request::{listing_query, Body, Request, Subject, Writer};
@@ -86,6 +86,27 @@ impl Control {
         listing::read(&answer.body).ok_or_else(|| Error::Machine(format!("{doing}: the answer is no listing"), None))
     }
 
+    /// The keys and names of some incomplete multipart uploads below a prefix.
+    pub fn list_uploads(&mut self, prefix: &str) -> Result<Vec<(String, String)>, Error> {
+        let mut query = b"max-uploads=1000&prefix=".to_vec();
+        encode_query(prefix, &mut query);
+        query.extend_from_slice(b"&uploads=");
+        let answer = self.exchange("GET", Subject::Bucket(&query), Body::Empty)?;
+        let doing = format!("list the uploads in the bucket {}", self.bucket.name);
+        self.succeeded(&answer, &doing)?;
+        listing::read_uploads(&answer.body)
+            .ok_or_else(|| Error::Machine(format!("{doing}: the answer is no listing"), None))
+    }
+
+    /// Ends an upload without an object; one that is not there is no error.
+    pub fn abort(&mut self, key: &str, upload: &str) -> Result<(), Error> {
+        let mut query = b"uploadId=".to_vec();
+        encode_query(upload, &mut query);
+        let keys = Keys::listed(&[key.to_string()]);
+        let answer = self.exchange("DELETE", Subject::Upload(&keys, 0, &query), Body::Empty)?;
+        self.present(&answer, &format!("abort the upload of {key}")).map(drop)
+    }
+
     /// Makes the bucket; whether it was not there before.
     pub fn make_bucket(&mut self) -> Result<bool, Error> {
         let answer = self.exchange("HEAD", Subject::Bucket(b""), Body::Empty)?;
@@ -146,7 +167,9 @@ impl Control {
         if let Body::Bytes(bytes) = body {
             head.extend_from_slice(bytes);
         }
-        let Some(place) = self.bucket.places.first() else { return Err(Error::usage("the store has no endpoint")) };
+        let Some(place) = self.bucket.places.first() else {
+            return Err(Error::usage("the store has no endpoint"));
+        };
         let mut line = Line::open(place, self.timeout, until_ns)?;
         let sent = send(&mut line, &head, until_ns);
         let received = sent.and_then(|until_ns| receive(&mut line, method == "HEAD", until_ns));

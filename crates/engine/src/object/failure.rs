@@ -15,7 +15,7 @@ pub enum Failure {
     Length,
     /// The response is no HTTP/1.1, or its head has no end.
     Malformed,
-    /// The object's CRC32C is not the one that the store states.
+    /// The object's checksum is not the one that the store states.
     Checksum,
     /// 404.
     Missing,
@@ -91,7 +91,7 @@ impl Failure {
             Self::Lost => "the connection ended before the response did",
             Self::Length => "the response has another length than the object",
             Self::Malformed => "the response is not HTTP/1.1",
-            Self::Checksum => "the object's CRC32C is not the one that the store states",
+            Self::Checksum => "the object's checksum is not the one that the store states",
             Self::Missing => "404: the key is missing",
             Self::Denied => "403: access is denied",
             Self::Skewed => "RequestTimeTooSkewed: this clock and the store's differ by more than 15 minutes",

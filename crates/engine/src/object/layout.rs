@@ -41,6 +41,7 @@ pub fn each_once(operation: Operation, objects: u64, object_size: u64, seed: u64
         objects,
         object_size,
         range_size: 1,
+        part_size: 1,
         once: true,
         attempts: ATTEMPTS,
         rate: 0.0,
@@ -49,13 +50,13 @@ pub fn each_once(operation: Operation, objects: u64, object_size: u64, seed: u64
     }
 }
 
-/// Removes all objects of a run, its mark last; gives how many there were.
+/// Removes all objects and incomplete uploads of a run, its mark last; gives how many there were.
 ///
 /// # Errors
 /// Usage or Machine: the prefix has no mark of a run, or the store refuses.
 pub fn remove(control: &mut Control, load: &Load<'_>, prefix: &str, stop: &Stop) -> Result<u64, Error> {
     marks::check(control, prefix)?;
-    let mut removed = 0;
+    let mut removed = abort_uploads(control, prefix)?;
     for _ in 0..MAX_PAGES {
         let mut keys = control.list(prefix, "", "")?.keys;
         if let Some(key) = keys.iter().find(|key| !key.starts_with(prefix)) {
@@ -84,6 +85,24 @@ pub fn remove(control: &mut Control, load: &Load<'_>, prefix: &str, stop: &Stop)
         }
     }
     Err(Error::Machine(format!("the store lists keys below {prefix} without end"), None))
+}
+
+/// Ends the multipart uploads of a run that were not complete; gives how many there were.
+fn abort_uploads(control: &mut Control, prefix: &str) -> Result<u64, Error> {
+    let mut aborted = 0;
+    for _ in 0..MAX_PAGES {
+        // A store without multipart uploads, or a key that may not list them, has none to end.
+        let Ok(mut uploads) = control.list_uploads(prefix) else { break };
+        uploads.retain(|(key, _)| key.starts_with(prefix));
+        if uploads.is_empty() {
+            break;
+        }
+        for (key, upload) in &uploads {
+            control.abort(key, upload)?;
+        }
+        aborted += uploads.len() as u64;
+    }
+    Ok(aborted)
 }
 
 /// What was found of earlier runs.

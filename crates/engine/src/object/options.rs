@@ -18,6 +18,8 @@ words! {
         Range = "range",
         /// Writes a whole object.
         Put = "put",
+        /// Writes a whole object in parts.
+        Multipart = "multipart",
         /// Asks for an object's metadata.
         Head = "head",
         /// Lists up to 1,000 keys.
@@ -44,8 +46,12 @@ words! {
         Nothing = "none",
         /// Its SHA-256 is signed.
         Sha256 = "sha256",
-        /// Its CRC32C follows it, as SDKs of 2025 and later do; a read is compared with the store's.
+        /// Its CRC32C follows it; a read is compared with the store's.
         Crc32c = "crc32c",
+        /// Likewise CRC64NVME, which S3 computes of every object that comes without a checksum.
+        Crc64Nvme = "crc64nvme",
+        /// Likewise SHA-256, unsigned.
+        Sha256Trailer = "sha256-trailer",
     }
 }
 
@@ -82,7 +88,7 @@ parameters! {
     pub struct LoadParameters {
         object_size: u64 = OBJECT_SIZE,
         objects: u64 = integer("number of objects that requests choose from", "", (1, 99_999_999), 64),
-        checksum: Checksum = choice("what protects a body: nothing, a signed SHA-256, or a CRC32C behind it"),
+        checksum: Checksum = choice("what protects a body: nothing, a signed SHA-256, or a checksum behind it"),
         client_threads: usize = integer("threads that send and receive; at most one for each request in flight", "", (1, 256), 1)
             .workers(),
         keep_alive: bool = flag("keep connections for the next request", true),
@@ -98,6 +104,7 @@ impl StoreParameters {
     pub fn keys_of(&self, operation: Operation, object_size: u64) -> String {
         let kind = match operation {
             Operation::Put => "put",
+            Operation::Multipart => "multipart",
             Operation::Delete => "delete",
             Operation::Get | Operation::Range | Operation::Head | Operation::List => "get",
         };

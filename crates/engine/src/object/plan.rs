@@ -14,6 +14,8 @@ pub struct Work {
     pub object_size: u64,
     /// Bytes of a range.
     pub range_size: u64,
+    /// Bytes of a part.
+    pub part_size: u64,
     /// Whether each object is visited once; else at random until time is over.
     pub once: bool,
     /// How often a request is sent that fails.
@@ -24,6 +26,21 @@ pub struct Work {
     pub runtime_s: f64,
     /// What decides the order.
     pub seed: u64,
+}
+
+/// What a request is of an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// All of it.
+    Whole,
+    /// The beginning of a multipart upload.
+    Create,
+    /// Its part of this number, from 1 on.
+    Part(u32),
+    /// Its end, which makes the object.
+    Complete,
+    /// Its end without an object.
+    Abort,
 }
 
 /// One request to come.
@@ -37,6 +54,10 @@ pub struct Step {
     pub due_ns: u64,
     /// How often it failed before.
     pub failures: u32,
+    /// What it is of its operation.
+    pub stage: Stage,
+    /// The place of its upload among those of its thread.
+    pub slot: usize,
 }
 
 /// The requests of one thread.
@@ -117,7 +138,7 @@ impl Plan {
             return None;
         }
         let Work { operation, objects, once, .. } = self.work;
-        let object = if once || operation == Operation::Put {
+        let object = if once || matches!(operation, Operation::Put | Operation::Multipart) {
             let next = self.next;
             if once && next >= objects {
                 return None;
@@ -128,7 +149,7 @@ impl Plan {
             self.rng.below(objects)
         };
         self.taken += 1;
-        Some(Step { object, range: self.range(), due_ns, failures: 0 })
+        Some(Step { object, range: self.range(), due_ns, failures: 0, stage: Stage::Whole, slot: 0 })
     }
 
     /// Puts back a request that failed.
@@ -138,7 +159,9 @@ impl Plan {
 
     /// A range on a multiple of its length, so that a store's parts are met as they were written.
     fn range(&mut self) -> Option<(u64, u64)> {
-        let Work { operation: Operation::Range, object_size, range_size, .. } = self.work else { return None };
+        let Work { operation: Operation::Range, object_size, range_size, .. } = self.work else {
+            return None;
+        };
         let length = range_size.clamp(1, object_size.max(1));
         let first = self.rng.below((object_size / length).max(1)) * length;
         Some((first, first + length - 1))
@@ -150,7 +173,7 @@ impl Work {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         match self.operation {
-            Operation::Get | Operation::Put => self.object_size,
+            Operation::Get | Operation::Put | Operation::Multipart => self.object_size,
             Operation::Range => self.range_size.clamp(1, self.object_size.max(1)),
             Operation::Head | Operation::List | Operation::Delete => 0,
         }
@@ -167,6 +190,7 @@ mod tests {
             objects: 5,
             object_size: 1000,
             range_size: 300,
+            part_size: 5 << 20,
             once: false,
             attempts: 1,
             rate: 0.0,

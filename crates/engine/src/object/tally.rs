@@ -3,6 +3,7 @@
 use crate::contract::reading::{CpuTime, Fault, Reading, Samples, Stream};
 use crate::object::exchange::Moments;
 use crate::object::failure::{Failure, ALL, KINDS};
+use crate::object::options::Operation;
 use crate::object::plan::Work;
 use crate::timing::histogram::Histogram;
 
@@ -62,6 +63,8 @@ pub struct Tally {
     pub failed: Histogram,
     /// Times until a connection was made.
     pub connect: Histogram,
+    /// Times of the parts of multipart uploads.
+    pub part: Histogram,
     /// Progress over time.
     pub progress: Progress,
     /// Complete requests.
@@ -91,6 +94,7 @@ impl Tally {
             total: Histogram::new(),
             failed: Histogram::new(),
             connect: Histogram::new(),
+            part: Histogram::new(),
             progress: Progress::new(runtime_s, interval_s),
             operations: 0,
             failures: [0; KINDS],
@@ -123,6 +127,7 @@ impl Tally {
         self.total.merge(&other.total);
         self.failed.merge(&other.failed);
         self.connect.merge(&other.connect);
+        self.part.merge(&other.part);
         self.progress.merge(&other.progress);
         self.operations += other.operations;
         for (sum, more) in self.failures.iter_mut().zip(other.failures) {
@@ -164,6 +169,12 @@ pub fn make_reading(tally: &Tally, work: &Work, concurrency: usize) -> Reading {
         stream.add_latency("connect", &tally.connect);
     }
     let mut streams = vec![stream];
+    if tally.part.count() > 0 {
+        // Parts are no operations, so the stream has their times alone.
+        let mut part = Stream::new("part", 0);
+        part.add_latency("total", &tally.part);
+        streams.push(part);
+    }
     if tally.failed.count() > 0 {
         let mut failed = Stream::new("failed", 0);
         failed.add_latency("until_failure", &tally.failed);
@@ -181,7 +192,8 @@ pub fn make_reading(tally: &Tally, work: &Work, concurrency: usize) -> Reading {
             bytes: if work.bytes() > 0 { sampled(&tally.progress.bytes) } else { Vec::new() },
         },
         cpu: tally.cpu,
-        concurrency_requested: if is_open { 0.0 } else { concurrency as f64 },
+        // Of a multipart upload the parts are in flight, and an operation is the whole object.
+        concurrency_requested: if is_open || work.operation == Operation::Multipart { 0.0 } else { concurrency as f64 },
         interrupted: tally.stopped,
         ..Reading::default()
     };
@@ -215,7 +227,6 @@ pub fn make_reading(tally: &Tally, work: &Work, concurrency: usize) -> Reading {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::options::Operation;
 
     #[test]
     fn failures_are_counted_by_kind_and_timed_apart() {
@@ -224,6 +235,7 @@ mod tests {
             objects: 1,
             object_size: 1000,
             range_size: 1,
+            part_size: 1,
             once: false,
             attempts: 1,
             rate: 0.0,

@@ -3,6 +3,9 @@
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::TcpStream;
 
+use socket2::{Domain, Socket, Type};
+
+use crate::object::address::Place;
 use crate::object::tls::{Security, Session};
 use crate::sys::net;
 
@@ -24,6 +27,25 @@ impl Transport {
     /// Other: rustls refuses its configuration.
     pub fn new(stream: TcpStream, security: Option<&Security>) -> io::Result<Self> {
         Ok(Self { stream, session: security.map(Session::new).transpose()?, wake_bytes: 1 })
+    }
+
+    /// Begins to connect; the socket can be written when it is connected.
+    ///
+    /// # Errors
+    /// Other: the system refuses.
+    pub fn connect(place: &Place) -> io::Result<Self> {
+        let address = place.address;
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+        socket.set_nonblocking(true)?;
+        socket.set_tcp_nodelay(true)?;
+        loop {
+            match socket.connect(&address.into()).map_err(|error| (error.raw_os_error(), error)) {
+                Ok(()) | Err((Some(libc::EINPROGRESS | libc::EALREADY | libc::EISCONN), _)) => break,
+                Err((Some(libc::EINTR), _)) => {}
+                Err((_, error)) => return Err(error),
+            }
+        }
+        Self::new(socket.into(), place.security.as_ref())
     }
 
     /// Its socket.

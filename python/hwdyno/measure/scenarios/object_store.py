@@ -31,6 +31,8 @@ CONNECTION = ("endpoint", "bucket", "prefix", "region", "style", "tls", "ca_file
 ROOM_BYTES = 1 << 30
 """Objects of one size take this much room in the store, unless their number is given."""
 MIN_OBJECTS, MAX_OBJECTS = 4, 64
+MIN_PART = 5 << 20
+"""Bytes of a part unless they are given: the least that S3 takes, which warp's default is too."""
 MAX_THREADS = 4
 """Threads of the client, unless they are given: each moves several GB/s."""
 EXPERIMENTS = ("object.get", "object.put", "object.small", "object.metadata", "object.rate")
@@ -132,9 +134,25 @@ def _describe(plan: Plan, endpoint: str, prefix: str) -> str:
 
 
 def _count_requests(plan: Plan) -> tuple[str, ...]:
-    """A line of a dry run on the requests besides those that are timed."""
+    """Lines of a dry run on the requests besides those that are timed, and on those of each multipart object."""
     made = sum(int(layout["objects"]) for layout in _list_layouts(plan))
-    return (f"{made} PUT and as many DELETE requests besides the timed ones",)
+    lines = [f"{made} PUT and as many DELETE requests besides the timed ones"]
+    for size, part in sorted(_list_parts(plan)):
+        lines.append(
+            f"{-(-size // part)} UploadPart of {format_size(part)}, 1 CreateMultipartUpload and "
+            f"1 CompleteMultipartUpload for each object of {format_size(size)}"
+        )
+    return tuple(lines)
+
+
+def _list_parts(plan: Plan) -> set[tuple[int, int]]:
+    """The sizes of the objects that are written in parts, each with that of a part."""
+    whole = [{**planned.fixed, **point} for planned in plan.experiments for point in planned.points]
+    uploads = [parameters for parameters in whole if parameters.get("operation") == "multipart"]
+    return {
+        (max(1, int(number_at(upload, "object_size", 8 << 20))), int(number_at(upload, "part_size", MIN_PART)))
+        for upload in uploads
+    }
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
