@@ -80,6 +80,19 @@ def test_each_operation_has_its_figures(store: str, tmp_path: Path) -> None:
     assert ceiling["metric"].startswith("object/")
 
 
+def test_each_operation_of_a_mix_has_its_figures(real_store: tuple[str, Path], tmp_path: Path) -> None:
+    url, folder = real_store
+    words = ("--endpoint", url, "--bucket", "bench", "--create-bucket", "--object-size", "64k", "--objects", "8")
+    run = measured(tmp_path, *words, "--mix", "get=45,head=30,put=15,delete=10", "--concurrency", "2,8")
+    for point in run["experiments"][0]["points"]:
+        assert not point["faults"] and point["throughput"]["value"] > 0
+        names = {stream["name"]: stream["operations"] for stream in point["streams"]}
+        assert set(names) == {"get", "put", "head", "delete"} and names["get"] > names["put"] >= names["delete"]
+    assert not [path for path in (folder / "bench").rglob("*") if path.is_file()]
+    refused = hwdyno(tmp_path, *words, "--mix", "put=1,delete=2")
+    assert refused.returncode == 2 and "put needs at least its share" in refused.stderr, refused.stderr
+
+
 def test_a_dry_run_counts_the_requests_of_an_upload(tmp_path: Path) -> None:
     words = ("--endpoint", "http://127.0.0.1:9", "--bucket", "bench", "--operation", "multipart")
     done = hwdyno(tmp_path, *words, "--object-size", "64M", "--part-size", "5M,16M", "--dry-run")

@@ -13,6 +13,7 @@ pub mod keys;
 pub mod layout;
 pub mod listing;
 pub mod marks;
+pub mod mix;
 pub mod multipart;
 pub mod null_answers;
 pub mod null_server;

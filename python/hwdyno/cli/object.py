@@ -27,6 +27,7 @@ HELP = Help(
     title="tests (default: reads and writes of 8 MiB, reads of 4 KiB, head, list and delete)",
     rows=lambda: (
         ("--operation NAMES", "One kind: get, range, put, multipart, head, list, delete"),
+        ("--mix SHARES", "Several kinds at once: get=45,head=30,put=15,delete=10"),
         ("--rate RATES", "Latency at offered rates (open loop)"),
         ("server", "Serve a store in memory: what a client costs without one"),
     ),

@@ -1,6 +1,6 @@
 //! Requests to an object store: get, range, put, multipart, head, list or delete, in a closed loop or at a rate.
 
-use crate::contract::declare::{choice, integer, number, Group, INTERVAL_S, RUNTIME};
+use crate::contract::declare::{choice, integer, number, text, Group, INTERVAL_S, RUNTIME};
 use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
 use crate::contract::parameter::Role;
 use crate::contract::reading::Reading;
@@ -10,6 +10,7 @@ use crate::object::control::Control;
 use crate::object::end::End;
 use crate::object::layout;
 use crate::object::marks;
+use crate::object::mix::Mix;
 use crate::object::multipart::{self, MAX_PART, MIN_PART};
 use crate::object::options::{Checksum, LoadParameters, Operation, StoreParameters};
 use crate::object::plan::Work;
@@ -30,6 +31,8 @@ parameters! {
         range_size: u64 = integer("size of a range", "B", (1, 1 << 40), 8 << 20).role(Role::Size),
         part_size: u64 = integer("size of a part of a multipart upload; the last one may be smaller", "B", (MIN_PART as i64, MAX_PART as i64),
             MIN_PART as i64).role(Role::Size),
+        mix: String = text("shares of get, put, head, list and delete, where the operation is mixed; those of warp",
+            "get=45,head=30,put=15,delete=10"),
         load: LoadParameters = Group,
         store: StoreParameters = Group,
         runtime: f64 = RUNTIME,
@@ -61,9 +64,13 @@ impl Kernel for ObjectRequests {
         }
         let end = End::of(store, Some(load.object_size))?;
         let stored = Stored::numbered(&store.keys_of(operation, load.object_size))?;
+        let writes = if operation == Operation::Mixed { Operation::Put } else { operation };
+        let written = Stored::numbered(&store.keys_of(writes, load.object_size))?;
         let once = operation == Operation::Delete;
+        let mix = if operation == Operation::Mixed { Mix::read(&parameters.mix)? } else { Mix::default() };
         let work = Work {
             operation,
+            mix,
             objects: load.objects,
             object_size: load.object_size,
             range_size,
@@ -78,6 +85,7 @@ impl Kernel for ObjectRequests {
             bucket: &end.bucket,
             credentials: &end.credentials,
             stored: &stored,
+            written: &written,
             work,
             checksum: load.checksum,
             concurrency,
@@ -104,6 +112,10 @@ impl Kernel for ObjectRequests {
 fn check(control: &mut Control, load: &Load<'_>, store: &StoreParameters, stop: &Stop) -> Result<(), Error> {
     let size = load.work.object_size;
     match load.work.operation {
+        Operation::Mixed => load.work.operations().into_iter().try_for_each(|operation| match operation {
+            Operation::Put | Operation::Delete => marks::check(control, &store.prefix),
+            _ => check_stored(control, load, store),
+        }),
         Operation::Put | Operation::Multipart => marks::check(control, &store.prefix),
         Operation::Delete => {
             marks::check(control, &store.prefix)?;
@@ -111,14 +123,17 @@ fn check(control: &mut Control, load: &Load<'_>, store: &StoreParameters, stop: 
             layout::make(&Load { work, checksum: Checksum::Nothing, ..*load }, stop).map(drop)
         }
         Operation::List => control.list(&load.stored.prefix, "", "").map(drop),
-        Operation::Get | Operation::Range | Operation::Head => {
-            let key = format!("{}{:08}", load.stored.prefix, 0);
-            match control.length(&key)? {
-                Some(bytes) if bytes == size => Ok(()),
-                Some(bytes) => Err(Error::usage(format!("the object {key} has {bytes} bytes, not {size}"))),
-                None => Err(Error::usage(format!("there is no object {key} in the bucket {}", store.bucket))),
-            }
-        }
+        Operation::Get | Operation::Range | Operation::Head => check_stored(control, load, store),
+    }
+}
+
+/// Looks whether the first object that is read is there, and as long as the others.
+fn check_stored(control: &mut Control, load: &Load<'_>, store: &StoreParameters) -> Result<(), Error> {
+    let (size, key) = (load.work.object_size, format!("{}{:08}", load.stored.prefix, 0));
+    match control.length(&key)? {
+        Some(bytes) if bytes == size => Ok(()),
+        Some(bytes) => Err(Error::usage(format!("the object {key} has {bytes} bytes, not {size}"))),
+        None => Err(Error::usage(format!("there is no object {key} in the bucket {}", store.bucket))),
     }
 }
 
@@ -153,6 +168,25 @@ mod tests {
                     assert_eq!(stream.latency_ns[kind]["count"], stream.operations, "{operation}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn each_operation_of_a_mix_is_counted_and_timed_apart() {
+        let reading = measured(
+            json!({"operation": "mixed", "object_size": 10_000, "concurrency": 4, "objects": 8, "runtime": 0.2,
+                                      "client_threads": 2}),
+        );
+        assert!(reading.faults.is_empty(), "{:?}", reading.faults);
+        let names: Vec<&str> = reading.streams.iter().map(|stream| stream.name.as_str()).collect();
+        assert_eq!(names, ["get", "put", "head", "delete"]);
+        let sum: u64 = reading.streams.iter().map(|stream| stream.operations).sum();
+        for (stream, (share, bytes)) in reading.streams.iter().zip([(0.45, 10_000), (0.15, 10_000), (0.3, 0), (0.1, 0)])
+        {
+            let found = stream.operations as f64 / sum as f64;
+            assert!((found - share).abs() < 0.06, "{} of {sum}: {found}", stream.name);
+            assert_eq!(stream.bytes, stream.operations * bytes);
+            assert_eq!(stream.latency_ns["total"]["count"], stream.operations);
         }
     }
 

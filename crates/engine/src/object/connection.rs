@@ -11,7 +11,7 @@ use crate::object::failure::{text_of, Failure};
 use crate::object::multipart::late_failure;
 use crate::object::options::Checksum;
 use crate::object::payload::Payload;
-use crate::object::plan::{Stage, Step};
+use crate::object::plan::Step;
 use crate::object::response::{join, parse, Head, Length, Parsed, MAX_HEAD};
 use crate::object::transport::{is_passing, Transport};
 use crate::timing::clock::now_ns;
@@ -70,14 +70,13 @@ impl Connection {
     #[must_use]
     pub fn new(room: usize, tail: usize) -> Self {
         let expected = Expected { bytes: None, keep: false, no_body: false, checksum: Checksum::Nothing };
-        let step = Step { object: 0, range: None, due_ns: 0, failures: 0, stage: Stage::Whole, slot: 0 };
         Self {
             transport: None,
             phase: Phase::Closed,
             head: Vec::with_capacity(room),
             tail: Vec::with_capacity(MIN_TAIL + tail),
             sent: 0,
-            sending: Sending { step, body_bytes: 0, content: 0, expected, deadline_ns: u64::MAX },
+            sending: Sending { step: Step::EMPTY, body_bytes: 0, content: 0, expected, deadline_ns: u64::MAX },
             inbox: Vec::with_capacity(MAX_HEAD),
             answer: None,
             chunks: Chunks::counted(),

@@ -4,6 +4,7 @@ use crate::contract::kernel::{Error, Stop};
 use crate::object::client::Load;
 use crate::object::control::Control;
 use crate::object::marks;
+use crate::object::mix::Mix;
 use crate::object::options::{Checksum, Operation};
 use crate::object::plan::Work;
 use crate::object::stored::Stored;
@@ -27,7 +28,7 @@ pub fn make(load: &Load<'_>, stop: &Stop) -> Result<Tally, Error> {
 
 /// The first kind of failure, as an error.
 fn failure_of(tally: &Tally, doing: &str) -> Option<Error> {
-    let (kind, count) = crate::object::failure::ALL.into_iter().zip(tally.failures).find(|(_, count)| *count > 0)?;
+    let (kind, count) = crate::object::failure::ALL.into_iter().zip(tally.failures()).find(|(_, count)| *count > 0)?;
     let objects = if count == 1 { "object" } else { "objects" };
     let error = Error::Machine(format!("{doing}: {count} {objects} failed: {}", kind.says()), None);
     Some(if kind.advice().is_empty() { error } else { error.also(kind.advice()) })
@@ -38,6 +39,7 @@ fn failure_of(tally: &Tally, doing: &str) -> Option<Error> {
 pub fn each_once(operation: Operation, objects: u64, object_size: u64, seed: u64) -> Work {
     Work {
         operation,
+        mix: Mix::default(),
         objects,
         object_size,
         range_size: 1,
@@ -75,11 +77,12 @@ pub fn remove(control: &mut Control, load: &Load<'_>, prefix: &str, stop: &Stop)
         let concurrency = REMOVALS.min(keys.len());
         let (checksum, threads) = (Checksum::Nothing, 1);
         let tally =
-            Load { stored: &stored, work, checksum, concurrency, threads, keep_alive: true, ..*load }.run(stop)?;
+            Load { stored: &stored, written: &stored, work, checksum, concurrency, threads, keep_alive: true, ..*load }
+                .run(stop)?;
         if let Some(error) = failure_of(&tally, "remove the objects") {
             return Err(error);
         }
-        removed += tally.operations;
+        removed += tally.operations();
         if tally.stopped {
             return Err(Error::stopped());
         }

@@ -71,10 +71,9 @@ impl Uploads {
     #[must_use]
     pub fn new(work: &Work, connections: usize) -> Self {
         let parts = count_parts(work.object_size, work.part_size) as u32;
-        let step = Step { object: 0, range: None, due_ns: 0, failures: 0, stage: Stage::Whole, slot: 0 };
         let make = |_| Upload {
             phase: Phase::Free,
-            step,
+            step: Step::EMPTY,
             id: Vec::with_capacity(MAX_ID * 3),
             receipts: vec![None; parts as usize],
             next: 0,

@@ -26,6 +26,8 @@ words! {
         List = "list",
         /// Removes an object.
         Delete = "delete",
+        /// One of several, by the shares of a mix.
+        Mixed = "mixed",
     }
 }
 
@@ -106,7 +108,7 @@ impl StoreParameters {
             Operation::Put => "put",
             Operation::Multipart => "multipart",
             Operation::Delete => "delete",
-            Operation::Get | Operation::Range | Operation::Head | Operation::List => "get",
+            Operation::Get | Operation::Range | Operation::Head | Operation::List | Operation::Mixed => "get",
         };
         format!("{}{kind}-{object_size}-", self.prefix)
     }

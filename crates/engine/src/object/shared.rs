@@ -14,6 +14,8 @@ pub struct Shared<'a> {
     pub bucket: &'a Bucket,
     /// Its objects.
     pub stored: &'a Stored,
+    /// Those that it puts and deletes: others, where it is a mix.
+    pub written: &'a Stored,
     /// What is done.
     pub work: &'a Work,
     /// What protects bodies.
@@ -35,7 +37,7 @@ impl<'a> Shared<'a> {
     /// ends with the list of its parts.
     #[must_use]
     pub fn request(&self, step: &Step, bytes: u64, query: &'a [u8], parts: &'a [u8]) -> Request<'a> {
-        let operation = self.work.operation;
+        let operation = step.operation;
         let method = match (operation, step.stage) {
             (Operation::Get | Operation::Range | Operation::List, _) => "GET",
             (Operation::Head, _) => "HEAD",
@@ -43,7 +45,8 @@ impl<'a> Shared<'a> {
             (Operation::Put | Operation::Multipart, Stage::Whole | Stage::Part(_)) => "PUT",
             _ => "DELETE",
         };
-        let keys = &self.stored.keys;
+        let writes = matches!(operation, Operation::Put | Operation::Delete);
+        let keys = if writes { &self.written.keys } else { &self.stored.keys };
         let subject = match operation {
             Operation::List => Subject::Bucket(query),
             Operation::Multipart => Subject::Upload(keys, step.object, query),
@@ -54,7 +57,7 @@ impl<'a> Shared<'a> {
             _ if method == "PUT" => Body::Object(self.payload, content_of(step), bytes),
             _ => Body::Empty,
         };
-        let has_sum = method == "PUT" || self.reads() || step.stage == Stage::Create;
+        let has_sum = method == "PUT" || reads(operation) || step.stage == Stage::Create;
         let checksum = if has_sum { self.checksum } else { Checksum::Nothing };
         Request { method, subject, range: step.range, checksum, body }
     }
@@ -62,20 +65,20 @@ impl<'a> Shared<'a> {
     /// What is sent and comes back for the same step.
     #[must_use]
     pub fn sending(&self, step: Step, bytes: u64, deadline_ns: u64) -> Sending {
-        let writes = matches!(self.work.operation, Operation::Put | Operation::Multipart);
+        let writes = matches!(step.operation, Operation::Put | Operation::Multipart);
         let expected = Expected {
-            bytes: self.reads().then_some(bytes),
+            bytes: reads(step.operation).then_some(bytes),
             keep: matches!(step.stage, Stage::Create | Stage::Complete),
-            no_body: self.work.operation == Operation::Head,
-            checksum: if self.reads() { self.checksum } else { Checksum::Nothing },
+            no_body: step.operation == Operation::Head,
+            checksum: if reads(step.operation) { self.checksum } else { Checksum::Nothing },
         };
         let body_bytes = if writes { bytes } else { 0 };
         Sending { step, body_bytes, content: content_of(&step), expected, deadline_ns }
     }
+}
 
-    fn reads(&self) -> bool {
-        matches!(self.work.operation, Operation::Get | Operation::Range)
-    }
+fn reads(operation: Operation) -> bool {
+    matches!(operation, Operation::Get | Operation::Range)
 }
 
 /// The number of the content of an object or a part: a part has that of an object of another number.

@@ -277,7 +277,7 @@ impl<'a> Worker<'a> {
             }
         }
         let (shared, payload) = (self.shared, self.shared.payload);
-        let bytes = self.uploads.as_ref().map_or(shared.work.bytes(), |uploads| uploads.bytes(&step));
+        let bytes = self.uploads.as_ref().map_or(shared.work.bytes(step.operation), |uploads| uploads.bytes(&step));
         if let Some(uploads) = &self.uploads {
             uploads.write_query(&step, &mut self.query);
             if step.stage == Stage::Complete {
@@ -353,11 +353,16 @@ impl<'a> Worker<'a> {
     fn count(&mut self, number: usize) {
         let connection = &self.connections[number];
         let (step, moments) = (connection.sending().step, connection.moments());
-        let Some(uploads) = &mut self.uploads else { return self.tally.complete(&moments) };
+        let Some(uploads) = &mut self.uploads else {
+            if step.operation == Operation::Put && self.shared.work.operation == Operation::Mixed {
+                self.plan.wrote(&step);
+            }
+            return self.tally.complete(step.operation, &moments);
+        };
         match step.stage {
             Stage::Create => {
                 if let Err(due_ns) = uploads.created(&step, connection.kept()) {
-                    self.tally.fail(Failure::Malformed, due_ns, moments.last_ns);
+                    self.tally.fail(step.operation, Failure::Malformed, due_ns, moments.last_ns);
                 }
             }
             Stage::Part(_) => {
@@ -367,7 +372,7 @@ impl<'a> Worker<'a> {
             }
             Stage::Complete => {
                 uploads.end(&step);
-                self.tally.complete(&moments);
+                self.tally.complete(step.operation, &moments);
             }
             Stage::Whole | Stage::Abort => uploads.end(&step),
         }
@@ -388,7 +393,7 @@ impl<'a> Worker<'a> {
         }
         let due_ns = self.uploads.as_mut().map_or(Some(step.due_ns), |uploads| uploads.fail(&step));
         if let Some(due_ns) = due_ns {
-            self.tally.fail(failure, due_ns, now);
+            self.tally.fail(step.operation, failure, due_ns, now);
         }
     }
 

@@ -36,7 +36,7 @@ MIN_PART = 5 << 20
 MAX_THREADS = 4
 """Threads of the client, unless they are given: each moves several GB/s."""
 EXPERIMENTS = ("object.get", "object.put", "object.small", "object.metadata", "object.rate")
-READS = ("get", "range", "head", "list")
+READS = ("get", "range", "head", "list", "mixed")
 """Operations on objects that are made before."""
 
 
@@ -51,6 +51,8 @@ def make(request: Request, host: Host) -> Scenario:
         raise UserError("name the object store: --endpoint URL, such as http://127.0.0.1:9000, or AWS_ENDPOINT_URL_S3")
     if not options["bucket"]:
         raise UserError("name the bucket: --bucket NAME; --create-bucket makes it")
+    if options["mix"]:
+        request = replace(request, axes={"operation": "mixed", **request.axes})
     if "rate" in request.axes and "concurrency" not in request.axes:
         request = replace(request, axes={**request.axes, "concurrency": "64"})
     base = str(options["prefix"] or "")
@@ -62,6 +64,8 @@ def make(request: Request, host: Host) -> Scenario:
     settled: Parameters = {"prefix": prefix, "client_threads": threads, "tls": endpoint.startswith("https://")}
     if options["ca_file"]:
         settled["ca_file"] = str(options["ca_file"])
+    if options["mix"]:
+        settled["mix"] = str(options["mix"])
     placed = [(_place(experiment, fixed, settled, request), request.axes) for experiment in _choose(request)]
     plan = request.plan(placed, host)
     objects = StoredObjects(
@@ -241,12 +245,15 @@ def _summarize(run: Run) -> Iterator[str]:
 
 
 def _times(point: Measurement) -> str:
+    timed = [stream for stream in point.streams if "first_byte" in stream.latency_ns]
     words = []
-    for kind, name in (("first_byte", "TTFB"), ("total", "TTLB")):
-        found = next((stream.latency_ns[kind] for stream in point.streams if kind in stream.latency_ns), None)
-        if found is not None and found.count:
-            quantiles = ((latency_quantile(found, share) or 0.0) for share in (0.5, 0.99))
-            words.append(f"{name} p50 {format_ns(next(quantiles))} p99 {format_ns(next(quantiles))}")
+    for stream in timed:
+        of_one = f"{stream.name} " if len(timed) > 1 else ""
+        for kind, name in (("first_byte", "TTFB"), ("total", "TTLB")):
+            found = stream.latency_ns.get(kind)
+            if found is not None and found.count:
+                p50, p99 = ((latency_quantile(found, share) or 0.0) for share in (0.5, 0.99))
+                words.append(f"{of_one}{name} p50 {format_ns(p50)} p99 {format_ns(p99)}")
     failed = sum(fault.count for fault in point.faults)
     return ", ".join([*words, *([f"{failed} failed"] if failed else [])])
 
@@ -261,9 +268,10 @@ KIND = Kind(
         Option("--bucket", "the bucket; only keys below hwdyno-… in it are written and removed", "NAME"),
         Option("--prefix", "the folder in the bucket that hwdyno-… is made in", "PREFIX"),
         Option("--ca-file", "the authorities that may sign an https:// store's certificate (PEM)", "FILE"),
+        Option("--mix", "shares of operations: get=45,head=30,put=15,delete=10 (as warp mixed)", "SHARES"),
         Option("--create-bucket", "make the bucket where there is none", kind=bool, default=False),
     ),
     kernel=OBJECT_REQUESTS,
-    hidden={"endpoint", "bucket", "prefix", "tls", "ca_file", "seed"},
+    hidden={"endpoint", "bucket", "prefix", "tls", "ca_file", "mix", "seed"},
     experiments=EXPERIMENTS,
 )
