@@ -143,12 +143,24 @@ def source(out: Path) -> Path:
     return max(out.glob("*.tar.gz"), key=lambda path: path.stat().st_mtime)
 
 
+def compilers(machine: str, folder: Path) -> dict[str, str]:
+    """The environment with a C compiler for musl, which ring's C code needs: zig, as maturin calls it for wheels."""
+    made = {}
+    for variable, words in (("CC", f"cc -- -target {machine}-linux-musl"), ("AR", "ar --")):
+        script = folder / variable.lower()
+        script.write_text(f'#!/bin/sh\nexec "{BIN}/maturin" zig {words} "$@"\n')
+        script.chmod(0o755)
+        made[f"{variable}_{machine}_unknown_linux_musl"] = str(script)
+    return made
+
+
 def engine(machine: str, out: Path) -> Path:
     """Build the bare engine of a machine as one static file; its path."""
     target = f"{machine}-unknown-linux-musl"
     environment = {**reproducible(target), **standard_library(target), "CARGO_PROFILE_RELEASE_STRIP": "true"}
     words = ("--release", "--locked", "-p", "hwdyno-engine", "--bin", "hwdyno-engine", "--target", target)
-    run("cargo", "build", *words, environment=environment)
+    with tempfile.TemporaryDirectory(prefix="hwdyno-release-") as folder:
+        run("cargo", "build", *words, environment={**environment, **compilers(machine, Path(folder))})
     made = Path(environment["CARGO_TARGET_DIR"]) / target / "release" / "hwdyno-engine"
     out.mkdir(parents=True, exist_ok=True)
     path = out / f"hwdyno-engine-{machine}"

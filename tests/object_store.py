@@ -17,6 +17,8 @@ from hwdyno.measure import engine
 from hwdyno.measure.engine import Stop
 
 VERSION = "v1.8.0"
+CERTIFICATES = Path(__file__).parents[1] / "crates/engine/tests/certificates"
+"""One for 127.0.0.1, one that has expired, and the authority that signed them."""
 ACCESS_KEY, SECRET_KEY = "AKIDHWDYNO", "correcthorsebatterystaple"
 
 
@@ -64,8 +66,8 @@ def null_store() -> Iterator[str]:
 
 
 @contextmanager
-def versitygw(folder: Path) -> Iterator[str]:
-    """The URL of a real store, whose buckets are the folders below ``folder``."""
+def versitygw(folder: Path, *options: str) -> Iterator[str]:
+    """The URL of a real store, whose buckets are the folders below ``folder``; by TLS where the options say so."""
     if not PROGRAM:
         not_packaged(
             f"no versitygw (go install github.com/versity/versitygw/cmd/versitygw@{VERSION}, HWDYNO_VERSITYGW)"
@@ -73,12 +75,12 @@ def versitygw(folder: Path) -> Iterator[str]:
     port = free_port()
     keys = {"ROOT_ACCESS_KEY_ID": ACCESS_KEY, "ROOT_SECRET_ACCESS_KEY": SECRET_KEY}
     store = subprocess.Popen(
-        [PROGRAM, "--port", f"127.0.0.1:{port}", "--keep-alive", "--quiet", "posix", str(folder)],
+        [PROGRAM, "--port", f"127.0.0.1:{port}", "--keep-alive", "--quiet", *options, "posix", str(folder)],
         env={**os.environ, **keys}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
         wait_for(port)
-        yield f"http://127.0.0.1:{port}"
+        yield f"{'https' if '--cert' in options else 'http'}://127.0.0.1:{port}"
     finally:
         store.kill()
         store.wait()

@@ -36,6 +36,10 @@ def test_prices_are_read_by_name() -> None:
     ("range", {"range_size": 1000}, {"get": 160_032, "head": 2}, 0, 160_032_000),
     ("get", {"object_size": 1000, "rate": 5.0}, {"get": 50 + 32, "head": 2}, 0, 82_000),
     ("list", {"objects": 64}, {"list": 160_034}, 0, 160_032 * 32_000),
+    # The link has room for 62.5 objects of 20 MB a second; each is 4 parts of 5 MiB, besides its beginning and its end.
+    ("multipart", {"object_size": 20_000_000, "part_size": 5 << 20}, {"put": 6 * 657, "get": 2}, 657 * 20_000_000, 0),
+    ("mixed", {"object_size": 1000, "mix": "get=75,put=25"}, {"get": 120_024 + 2, "put": 40_008},
+     40_008_000, 120_024_000),
     ("delete", {"objects": 64, "object_size": 10}, {"delete": 128, "put": 128, "get": 2}, 1280, 0),
 ])  # fmt: skip
 def test_each_operation_has_its_requests_and_bytes(

@@ -20,7 +20,9 @@ from hwdyno.model.words import Run
 from hwdyno.report import redaction
 from made_experiment import made_experiment
 from made_memory import point as make_point
-from object_store import ACCESS_KEY, SECRET_KEY, free_port, null_store, versitygw, wait_for
+from object_store import ACCESS_KEY, CERTIFICATES, SECRET_KEY, free_port, null_store, versitygw, wait_for
+
+SUMS = "none,sha256,crc32c,crc64nvme,sha256-trailer"
 
 
 @pytest.fixture(autouse=True)
@@ -78,6 +80,89 @@ def test_each_operation_has_its_figures(store: str, tmp_path: Path) -> None:
     assert ceiling["metric"].startswith("object/")
 
 
+def test_each_operation_of_a_mix_has_its_figures(real_store: tuple[str, Path], tmp_path: Path) -> None:
+    url, folder = real_store
+    words = ("--endpoint", url, "--bucket", "bench", "--create-bucket", "--object-size", "64k", "--objects", "8")
+    run = measured(tmp_path, *words, "--mix", "get=45,head=30,put=15,delete=10", "--concurrency", "2,8")
+    for point in run["experiments"][0]["points"]:
+        assert not point["faults"] and point["throughput"]["value"] > 0
+        names = {stream["name"]: stream["operations"] for stream in point["streams"]}
+        assert set(names) == {"get", "put", "head", "delete"} and names["get"] > names["put"] >= names["delete"]
+    assert not [path for path in (folder / "bench").rglob("*") if path.is_file()]
+    refused = hwdyno(tmp_path, *words, "--mix", "put=1,delete=2")
+    assert refused.returncode == 2 and "put needs at least its share" in refused.stderr, refused.stderr
+
+
+def test_a_dry_run_counts_the_requests_of_an_upload(tmp_path: Path) -> None:
+    words = ("--endpoint", "http://127.0.0.1:9", "--bucket", "bench", "--operation", "multipart")
+    done = hwdyno(tmp_path, *words, "--object-size", "64M", "--part-size", "5M,16M", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert "13 UploadPart of 5 MiB, 1 CreateMultipartUpload and 1 CompleteMultipartUpload" in done.stdout
+    assert "4 UploadPart of 16 MiB" in done.stdout
+
+
+def test_a_real_store_puts_parts_together(real_store: tuple[str, Path], tmp_path: Path) -> None:
+    url, folder = real_store
+    words = (
+        "--endpoint",
+        url,
+        "--bucket",
+        "bench",
+        "--create-bucket",
+        "--object-size",
+        "11M",
+        "--operation",
+        "multipart",
+    )
+    run = measured(tmp_path, *words, "--concurrency", "1,4", "--objects", "2", "--checksum", SUMS)
+    for point in run["experiments"][0]["points"]:
+        assert not point["faults"] and point["throughput"]["value"] > 0, point["parameters"]
+        names = {stream["name"]: stream for stream in point["streams"]}
+        assert names["part"]["latency_ns"]["total"]["count"] >= 3 and names["part"]["operations"] == 0
+    assert not [path for path in (folder / "bench").rglob("*") if path.is_file()]
+
+
+def test_uploads_of_a_killed_run_are_aborted(real_store: tuple[str, Path], tmp_path: Path) -> None:
+    url, folder = real_store
+    words = (
+        "--endpoint",
+        url,
+        "--bucket",
+        "bench",
+        "--create-bucket",
+        "--object-size",
+        "512M",
+        "--operation",
+        "multipart",
+    )
+    environment = {**os.environ, "HWDYNO_HOME": str(tmp_path / "home")}
+    with subprocess.Popen(
+        command(*words, "--runtime", "30", "--objects", "1"), env=environment, cwd=tmp_path, stderr=subprocess.DEVNULL
+    ) as killed:
+        for _ in range(1200):
+            if list((folder / "bench").rglob("*multipart*/*/*")):
+                break
+            time.sleep(0.05)
+        killed.send_signal(signal.SIGKILL)
+        killed.wait()
+    assert [path for path in (folder / "bench").rglob("*") if path.is_file()]
+    after = hwdyno(
+        tmp_path,
+        *words[:5],
+        "--object-size",
+        "4k",
+        "--objects",
+        "4",
+        "--runtime",
+        "0.05",
+        "--no-page",
+        "--concurrency",
+        "1",
+    )
+    assert "of runs that were killed" in after.stderr, after.stderr
+    assert not [path for path in (folder / "bench").rglob("*") if path.is_file()]
+
+
 def test_a_dry_run_sends_nothing_and_counts_requests(tmp_path: Path) -> None:
     done = hwdyno(tmp_path, "--endpoint", "http://127.0.0.1:9", "--bucket", "bench", "--dry-run")
     assert done.returncode == 0, done.stderr
@@ -89,7 +174,8 @@ def test_a_dry_run_sends_nothing_and_counts_requests(tmp_path: Path) -> None:
     [
         ((), "name the object store: --endpoint URL"),
         (("--endpoint", "http://127.0.0.1:9"), "name the bucket"),
-        (("--endpoint", "https://127.0.0.1:9", "--bucket", "bench"), "TLS is not supported yet"),
+        (("--endpoint", "https://127.0.0.1:9", "--bucket", "bench", "--ca-file", "no.pem"), "read the authorities'"),
+        (("--endpoint", "https://127.0.0.1:9,http://127.0.0.1:9", "--bucket", "bench"), "use one of them for all"),
         (
             ("--endpoint", "http://u:hunter2@127.0.0.1:9", "--bucket", "bench"),
             "a URL with a user or password is refused",
@@ -134,12 +220,37 @@ def test_a_real_store_keeps_what_is_the_users(real_store: tuple[str, Path], tmp_
     (folder / "bench" / "hwdyno-of-a-user").write_text("data")
     (folder / "bench" / "team").mkdir()
     (folder / "bench" / "team" / "model").write_text("weights")
-    run = measured(
-        tmp_path, *words, "--prefix", "team", "--operation", "get,put,list,delete", "--checksum", "none,sha256,crc32c"
-    )
+    run = measured(tmp_path, *words, "--prefix", "team", "--operation", "get,put,list,delete", "--checksum", SUMS)
     assert all(not point["faults"] and point["throughput"]["value"] > 0 for point in run["experiments"][0]["points"])
     left = sorted(str(path.relative_to(folder / "bench")) for path in (folder / "bench").rglob("*") if path.is_file())
     assert left == ["hwdyno-of-a-user", "team/model"]
+
+
+@pytest.fixture
+def secure_store(tmp_path: Path) -> Iterator[str]:
+    folder = tmp_path / "buckets"
+    folder.mkdir()
+    with versitygw(folder, "--cert", str(CERTIFICATES / "right.pem"), "--key", str(CERTIFICATES / "server.key")) as url:
+        yield url
+
+
+def test_a_real_store_is_measured_by_tls(secure_store: str, tmp_path: Path) -> None:
+    words = ("--endpoint", secure_store, "--bucket", "bench", "--create-bucket", "--object-size", "300k")
+    authority = str(CERTIFICATES / "authority.pem")
+    points = ("--objects", "4", "--concurrency", "2", "--operation", "get,put,range,list", "--range-size", "4k")
+    run = measured(tmp_path, *words, *points, "--ca-file", authority)
+    (result,) = run["experiments"]
+    assert result["fixed"]["tls"] is True and "tls" not in [axis["name"] for axis in result["declaration"]["axes"]]
+    assert all(not point["faults"] and point["throughput"]["value"] > 0 for point in result["points"])
+    by_bundle = hwdyno(tmp_path, *words, "--runtime", "0.05", "--no-page", AWS_CA_BUNDLE=authority)
+    assert by_bundle.returncode in {0, 3}, by_bundle.stderr
+    for endpoint, says in (
+        (secure_store, "--ca-file"),
+        (secure_store.replace("https", "http"), "use https:// in --endpoint"),
+    ):
+        done = hwdyno(tmp_path, "--endpoint", endpoint, *words[2:], "--no-page")
+        last = done.stderr.strip().splitlines()[-1]
+        assert done.returncode == 2 and says in last, done.stderr
 
 
 def test_a_wrong_key_is_one_line(real_store: tuple[str, Path], tmp_path: Path) -> None:
@@ -222,7 +333,7 @@ def test_a_store_that_refuses_the_first_request_keeps_nothing(tmp_path: Path, st
     alone = f"http://127.0.0.1:{free_port()}"
     for words, says in (
         (("--endpoint", alone), "Connection refused"),
-        (("--endpoint", store.replace("http:", "https:")), "TLS is not supported yet"),
+        (("--endpoint", store.replace("http:", "https:")), "connect to the store at https://"),
     ):
         done = hwdyno(tmp_path, *words, "--bucket", "bench", "--budget", "2s", "--no-page", "--quiet")
         assert done.returncode == 2 and says in done.stderr

@@ -1,6 +1,7 @@
 //! An object store over HTTP: requests that are signed, sent and received without an allocation, and what they leave.
 
 pub mod address;
+pub mod checksum;
 pub mod client;
 pub mod connection;
 pub mod control;
@@ -12,6 +13,8 @@ pub mod keys;
 pub mod layout;
 pub mod listing;
 pub mod marks;
+pub mod mix;
+pub mod multipart;
 pub mod null_answers;
 pub mod null_server;
 pub mod options;
@@ -20,7 +23,10 @@ pub mod payload;
 pub mod plan;
 pub mod request;
 pub mod response;
+pub mod shared;
 pub mod signing;
 pub mod stored;
 pub mod tally;
+pub mod tls;
+pub mod transport;
 pub mod worker;

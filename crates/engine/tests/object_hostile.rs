@@ -113,13 +113,17 @@ fn a_response_after_an_interim_one_is_read() {
 #[test]
 fn a_wrong_checksum_is_found() {
     let answer: Answer = |to| {
-        let head = format!("HTTP/1.1 200 OK\r\nx-amz-checksum-crc32c: AAAAAA==\r\ncontent-length: {SIZE}\r\n\r\n");
+        let sums = "x-amz-checksum-crc32c: AAAAAA==\r\nx-amz-checksum-crc64nvme: AAAAAAAAAAA=\r\n\
+            x-amz-checksum-sha256: 47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\r\n";
+        let head = format!("HTTP/1.1 200 OK\r\n{sums}content-length: {SIZE}\r\n\r\n");
         say(to, &format!("{head}{}", "x".repeat(SIZE)));
     };
     let mut wanted = given(&store(answer));
-    wanted["checksum"] = json!("crc32c");
-    let reading = run("object_requests", &wanted, &Stop::new()).unwrap();
-    assert!(reading.faults[0].says.contains("CRC32C"), "{:?}", reading.faults);
+    for checksum in ["crc32c", "crc64nvme", "sha256-trailer"] {
+        wanted["checksum"] = json!(checksum);
+        let reading = run("object_requests", &wanted, &Stop::new()).unwrap();
+        assert!(reading.faults[0].says.contains("checksum"), "{checksum}: {:?}", reading.faults);
+    }
 }
 
 #[test]

@@ -7,7 +7,9 @@ pub mod object_response {
 
     /// A head is within the input, and the same again when it comes in pieces.
     pub fn read(input: &[u8]) -> bool {
-        let Parsed::Whole(head) = parse(input) else { return false };
+        let Parsed::Whole(head) = parse(input) else {
+            return false;
+        };
         assert!(head.bytes <= input.len() && (100..=599).contains(&head.status));
         assert_eq!(parse(&input[..head.bytes]), Parsed::Whole(head));
         assert_eq!(parse(&input[..head.bytes - 1]), Parsed::Partial);
@@ -33,9 +35,15 @@ pub mod object_response {
 pub mod object_listing {
     use crate::object::listing;
 
-    /// Its keys are texts.
+    /// Its keys are texts, and so are those of uploads.
     pub fn read(input: &[u8]) -> bool {
-        let Some(page) = listing::read(input) else { return false };
+        if let Some(uploads) = listing::read_uploads(input) {
+            assert!(uploads.len() <= input.len());
+            return true;
+        }
+        let Some(page) = listing::read(input) else {
+            return false;
+        };
         assert!(page.keys.len() + page.prefixes.len() <= input.len());
         true
     }
@@ -45,6 +53,7 @@ pub mod object_listing {
         let texts = [
             "<ListBucketResult><IsTruncated>true</IsTruncated><Contents><Key>a&amp;&#x41;</Key></Contents><CommonPrefixes>\
              <Prefix>b/</Prefix></CommonPrefixes><NextContinuationToken>t</NextContinuationToken></ListBucketResult>",
+            "<ListMultipartUploadsResult><Upload><Key>a</Key><UploadId>b=</UploadId></Upload></ListMultipartUploadsResult>",
             "<ListBucketResult xmlns=\"x\"><IsTruncated>false</IsTruncated></ListBucketResult>",
         ];
         texts.map(|text| text.as_bytes().to_vec()).into()
@@ -60,9 +69,15 @@ pub mod object_request {
 
     /// The answer has a head that a client can read.
     pub fn read(input: &[u8]) -> bool {
-        let Some(question) = Question::read(input) else { return false };
+        let Some(question) = Question::read(input) else {
+            return false;
+        };
         for every_key in [None, Some(1000)] {
-            let mut store = Store { objects: BTreeMap::from([("/b/k".into(), (3, b"xyz".to_vec()))]), every_key };
+            let mut store = Store {
+                objects: BTreeMap::from([("/b/k".into(), (3, b"xyz".to_vec()))]),
+                every_key,
+                ..Store::default()
+            };
             let mut head = Vec::new();
             let answered = store.answer(&question, b"content", &mut head);
             assert!(matches!(parse(&head), Parsed::Whole(_)), "{}", head.escape_ascii());
@@ -79,6 +94,9 @@ pub mod object_request {
             "PUT /b/k HTTP/1.1\r\ncontent-length: 7\r\nx-amz-decoded-content-length: 3\r\nexpect: 100-continue",
             "HEAD /b HTTP/1.1\r\nconnection: close",
             "DELETE /b/k HTTP/1.1",
+            "POST /b/k?uploads= HTTP/1.1",
+            "PUT /b/k?partNumber=1&uploadId=x%2F HTTP/1.1\r\ncontent-length: 7",
+            "GET /b?uploads=&prefix=k HTTP/1.1",
         ];
         texts.map(|text| text.as_bytes().to_vec()).into()
     }

@@ -46,6 +46,7 @@ impl Kernel for ObjectLayout {
             bucket: &end.bucket,
             credentials: &end.credentials,
             stored: &stored,
+            written: &stored,
             work,
             checksum: load.checksum,
             concurrency: parameters.concurrency,

@@ -44,6 +44,7 @@ impl Kernel for ObjectRemoval {
             bucket: &end.bucket,
             credentials: &end.credentials,
             stored: &stored,
+            written: &stored,
             work: layout::each_once(Operation::Delete, 0, 0, 1),
             checksum: Checksum::Nothing,
             concurrency: 1,

@@ -1,6 +1,6 @@
-//! Requests to an object store: get, range, put, head, list or delete, in a closed loop or at a rate.
+//! Requests to an object store: get, range, put, multipart, head, list or delete, in a closed loop or at a rate.
 
-use crate::contract::declare::{choice, integer, number, Group, INTERVAL_S, RUNTIME};
+use crate::contract::declare::{choice, integer, number, text, Group, INTERVAL_S, RUNTIME};
 use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
 use crate::contract::parameter::Role;
 use crate::contract::reading::Reading;
@@ -10,6 +10,8 @@ use crate::object::control::Control;
 use crate::object::end::End;
 use crate::object::layout;
 use crate::object::marks;
+use crate::object::mix::Mix;
+use crate::object::multipart::{self, MAX_PART, MIN_PART};
 use crate::object::options::{Checksum, LoadParameters, Operation, StoreParameters};
 use crate::object::plan::Work;
 use crate::object::stored::Stored;
@@ -27,6 +29,10 @@ parameters! {
         rate: f64 = number("requests per second, whether those before are complete or not (open loop); 0 for a closed \
             loop", "/s", (0.0, 1e7), 0.0).role(Role::Rate),
         range_size: u64 = integer("size of a range", "B", (1, 1 << 40), 8 << 20).role(Role::Size),
+        part_size: u64 = integer("size of a part of a multipart upload; the last one may be smaller", "B", (MIN_PART as i64, MAX_PART as i64),
+            MIN_PART as i64).role(Role::Size),
+        mix: String = text("shares of get, put, head, list and delete, where the operation is mixed; those of warp",
+            "get=45,head=30,put=15,delete=10"),
         load: LoadParameters = Group,
         store: StoreParameters = Group,
         runtime: f64 = RUNTIME,
@@ -42,21 +48,33 @@ impl Kernel for ObjectRequests {
     };
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
-        let Parameters { operation, concurrency, rate, range_size, ref load, ref store, .. } = *parameters;
+        let Parameters { operation, concurrency, rate, range_size, part_size, ref load, ref store, .. } = *parameters;
         if operation == Operation::Range && range_size > load.object_size {
             return Err(Error::usage(format!(
                 "range_size = {range_size}: an object of {} bytes has no such range; use a smaller one",
                 load.object_size
             )));
         }
+        let parts = multipart::count_parts(load.object_size, part_size);
+        if operation == Operation::Multipart && parts > multipart::MAX_PARTS {
+            return Err(Error::usage(format!(
+                "part_size = {part_size}: an object of {} bytes has {parts} parts, and S3 takes 10,000; use a larger one",
+                load.object_size
+            )));
+        }
         let end = End::of(store, Some(load.object_size))?;
         let stored = Stored::numbered(&store.keys_of(operation, load.object_size))?;
+        let writes = if operation == Operation::Mixed { Operation::Put } else { operation };
+        let written = Stored::numbered(&store.keys_of(writes, load.object_size))?;
         let once = operation == Operation::Delete;
+        let mix = if operation == Operation::Mixed { Mix::read(&parameters.mix)? } else { Mix::default() };
         let work = Work {
             operation,
+            mix,
             objects: load.objects,
             object_size: load.object_size,
             range_size,
+            part_size,
             once,
             attempts: 1,
             rate,
@@ -67,6 +85,7 @@ impl Kernel for ObjectRequests {
             bucket: &end.bucket,
             credentials: &end.credentials,
             stored: &stored,
+            written: &written,
             work,
             checksum: load.checksum,
             concurrency,
@@ -79,7 +98,7 @@ impl Kernel for ObjectRequests {
         let tally = load.run(stop)?;
         let mut reading = make_reading(&tally, &work, concurrency);
         reading.detail("client_threads", load.count_threads() as u64);
-        tally.paths.describe(operation == Operation::Put, &mut reading);
+        tally.paths.describe(matches!(operation, Operation::Put | Operation::Multipart), &mut reading);
         if let Some(keys) = listed {
             reading.detail("keys_a_page", keys);
         }
@@ -96,25 +115,34 @@ impl Kernel for ObjectRequests {
 fn check(control: &mut Control, load: &Load<'_>, store: &StoreParameters, stop: &Stop) -> Result<Option<u64>, Error> {
     let size = load.work.object_size;
     match load.work.operation {
-        Operation::Put => marks::check(control, &store.prefix)?,
+        Operation::Mixed => {
+            for operation in load.work.operations() {
+                match operation {
+                    Operation::Put | Operation::Delete => marks::check(control, &store.prefix)?,
+                    _ => check_stored(control, load, store)?,
+                }
+            }
+        }
+        Operation::Put | Operation::Multipart => marks::check(control, &store.prefix)?,
         Operation::Delete => {
             marks::check(control, &store.prefix)?;
             let work = layout::each_once(Operation::Put, load.work.objects, size, load.work.seed);
             layout::make(&Load { work, checksum: Checksum::Nothing, ..*load }, stop)?;
         }
         Operation::List => return Ok(Some(control.list(&load.stored.prefix, "", "")?.keys.len() as u64)),
-        Operation::Get | Operation::Range | Operation::Head => {
-            let key = format!("{}{:08}", load.stored.prefix, 0);
-            match control.length(&key)? {
-                Some(bytes) if bytes == size => {}
-                Some(bytes) => return Err(Error::usage(format!("the object {key} has {bytes} bytes, not {size}"))),
-                None => {
-                    return Err(Error::usage(format!("there is no object {key} in the bucket {}", store.bucket)));
-                }
-            }
-        }
+        Operation::Get | Operation::Range | Operation::Head => check_stored(control, load, store)?,
     }
     Ok(None)
+}
+
+/// Looks whether the first object that is read is there, and as long as the others.
+fn check_stored(control: &mut Control, load: &Load<'_>, store: &StoreParameters) -> Result<(), Error> {
+    let (size, key) = (load.work.object_size, format!("{}{:08}", load.stored.prefix, 0));
+    match control.length(&key)? {
+        Some(bytes) if bytes == size => Ok(()),
+        Some(bytes) => Err(Error::usage(format!("the object {key} has {bytes} bytes, not {size}"))),
+        None => Err(Error::usage(format!("there is no object {key} in the bucket {}", store.bucket))),
+    }
 }
 
 #[cfg(test)]
@@ -130,8 +158,8 @@ mod tests {
 
     #[test]
     fn each_operation_is_complete_against_the_null_server() {
-        for operation in ["get", "range", "put", "head", "list", "delete"] {
-            for checksum in ["none", "sha256", "crc32c"] {
+        for operation in ["get", "range", "put", "multipart", "head", "list", "delete"] {
+            for checksum in ["none", "sha256", "crc32c", "crc64nvme", "sha256-trailer"] {
                 let given = json!({"operation": operation, "object_size": 100_000, "range_size": 5000, "concurrency": 3,
                                    "objects": 20, "runtime": 0.05, "checksum": checksum, "client_threads": 2});
                 let reading = measured(given);
@@ -139,7 +167,7 @@ mod tests {
                 let stream = &reading.streams[0];
                 assert!(stream.operations >= 3, "{operation} {checksum}: {stream:?}");
                 let bytes = match operation {
-                    "get" | "put" => 100_000,
+                    "get" | "put" | "multipart" => 100_000,
                     "range" => 5000,
                     _ => 0,
                 };
@@ -148,6 +176,25 @@ mod tests {
                     assert_eq!(stream.latency_ns[kind]["count"], stream.operations, "{operation}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn each_operation_of_a_mix_is_counted_and_timed_apart() {
+        let reading = measured(
+            json!({"operation": "mixed", "object_size": 10_000, "concurrency": 4, "objects": 8, "runtime": 0.2,
+                                      "client_threads": 2}),
+        );
+        assert!(reading.faults.is_empty(), "{:?}", reading.faults);
+        let names: Vec<&str> = reading.streams.iter().map(|stream| stream.name.as_str()).collect();
+        assert_eq!(names, ["get", "put", "head", "delete"]);
+        let sum: u64 = reading.streams.iter().map(|stream| stream.operations).sum();
+        for (stream, (share, bytes)) in reading.streams.iter().zip([(0.45, 10_000), (0.15, 10_000), (0.3, 0), (0.1, 0)])
+        {
+            let found = stream.operations as f64 / sum as f64;
+            assert!((found - share).abs() < 0.06, "{} of {sum}: {found}", stream.name);
+            assert_eq!(stream.bytes, stream.operations * bytes);
+            assert_eq!(stream.latency_ns["total"]["count"], stream.operations);
         }
     }
 
@@ -172,6 +219,6 @@ mod tests {
         let refused = |given: Value| ObjectRequests.measure(&given, &Stop::new()).unwrap_err().to_string();
         assert!(refused(json!({"operation": "range", "object_size": 10})).contains("has no such range"));
         assert!(refused(json!({"bucket": "Wrong_Name"})).contains("a bucket's name has"));
-        assert!(refused(json!({"endpoint": "https://x"})).contains("TLS is not supported"));
+        assert!(refused(json!({"endpoint": "https://x"})).contains("the endpoint's URL says otherwise"));
     }
 }

@@ -3,31 +3,47 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 
 use crate::contract::kernel::Error;
+use crate::object::tls::{self, Security};
 
 /// One address of an endpoint.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Place {
     /// Where connections go.
     pub address: SocketAddr,
-    /// The host as the URL names it, with its port unless that is 80: what `Host` says.
+    /// The host as the URL names it, with its port unless that is the scheme's: what `Host` says.
     pub host: String,
+    /// What makes its connections TLS; none for plain TCP.
+    pub security: Option<Security>,
+}
+
+impl Place {
+    /// Its URL.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("{}://{}", if self.security.is_some() { "https" } else { "http" }, self.host)
+    }
 }
 
 /// Addresses of several endpoints, as a list with commas: `http://10.0.0.1:9000,http://10.0.0.2:9000`.
 ///
-/// A name that has several addresses gives all of them, of one family, so that connections spread over them.
-pub fn resolve(endpoints: &str) -> Result<Vec<Place>, Error> {
+/// A name that has several addresses gives all of them, of one family, so that connections spread over them. Requests
+/// name the host behind `before`, such as `bucket.`; `ca_file` is that of [`tls::trust`].
+pub fn resolve(endpoints: &str, before: &str, ca_file: &str) -> Result<Vec<Place>, Error> {
     let mut places = Vec::new();
-    for url in endpoints.split(',').map(str::trim).filter(|url| !url.is_empty()) {
-        let (host, port) = parse(url)?;
+    let is_https = is_tls(endpoints);
+    let trusted = if is_https { Some(tls::trust(ca_file)?) } else { None };
+    for url in list(endpoints) {
+        let (host, port) = parse(url, is_https)?;
         let bare = host.trim_matches(['[', ']']);
         let found: Vec<SocketAddr> = (bare, port).to_socket_addrs().map(Iterator::collect).unwrap_or_default();
         let Some(first) = found.first() else {
             return Err(Error::usage(format!("endpoint = {url}: no host is called '{bare}'")));
         };
-        let shown = if port == 80 { host.clone() } else { format!("{host}:{port}") };
+        let shown =
+            if port == default_port(is_https) { format!("{before}{host}") } else { format!("{before}{host}:{port}") };
+        let security = trusted.as_ref().map(|config| Security::new(config, &format!("{before}{bare}"))).transpose()?;
         let of_family = found.iter().filter(|address| address.is_ipv4() == first.is_ipv4());
-        places.extend(of_family.map(|&address| Place { address, host: shown.clone() }));
+        places.extend(of_family.map(|&address| Place { address, host: shown.clone(), security: security.clone() }));
     }
     if places.is_empty() {
         return Err(Error::usage("endpoint: name the store's URL, such as http://127.0.0.1:9000"));
@@ -35,19 +51,38 @@ pub fn resolve(endpoints: &str) -> Result<Vec<Place>, Error> {
     Ok(places)
 }
 
+/// Whether the first endpoint is by TLS; all must be alike.
+#[must_use]
+pub fn is_tls(endpoints: &str) -> bool {
+    list(endpoints).next().is_some_and(|url| url.starts_with("https://"))
+}
+
+fn list(endpoints: &str) -> impl Iterator<Item = &str> {
+    endpoints.split(',').map(str::trim).filter(|url| !url.is_empty())
+}
+
+fn default_port(is_https: bool) -> u16 {
+    if is_https {
+        443
+    } else {
+        80
+    }
+}
+
 /// The host and the port of a URL. An error never shows a URL with a user, because a password may follow.
-fn parse(url: &str) -> Result<(String, u16), Error> {
+fn parse(url: &str, is_https: bool) -> Result<(String, u16), Error> {
     if url.contains('@') {
         return Err(Error::usage(
             "endpoint: a URL with a user or password is refused; credentials come from AWS_* or ~/.aws",
         ));
     }
-    if url.starts_with("https://") {
-        return Err(Error::usage(format!("endpoint = {url}: TLS is not supported yet; use an http:// endpoint")));
-    }
     let wrong =
         || Error::usage(format!("endpoint = {url}: use a URL with a host and a port, such as http://127.0.0.1:9000"));
-    let place = url.strip_prefix("http://").ok_or_else(wrong)?;
+    let (scheme, other) = if is_https { ("https://", "http://") } else { ("http://", "https://") };
+    if url.starts_with(other) {
+        return Err(Error::usage("endpoint: some URLs are http:// and some https://; use one of them for all"));
+    }
+    let place = url.strip_prefix(scheme).ok_or_else(wrong)?;
     let place = place.strip_suffix('/').unwrap_or(place);
     let is_plain = place.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_:[]%".contains(&byte));
     if place.is_empty() || !is_plain {
@@ -55,7 +90,7 @@ fn parse(url: &str) -> Result<(String, u16), Error> {
     }
     let (host, port) = match place.rsplit_once(':') {
         Some((host, port)) if !port.contains(']') => (host, port.parse().map_err(|_| wrong())?),
-        _ => (place, 80),
+        _ => (place, default_port(is_https)),
     };
     if host.is_empty() || port == 0 || (host.contains(':') && !host.starts_with('[')) {
         return Err(wrong());
@@ -75,17 +110,19 @@ mod tests {
             ("http://[::1]:7070", "[::1]:7070", "[::1]:7070"),
             ("http://[::1]", "[::1]", "[::1]:80"),
         ] {
-            let places = resolve(url).unwrap();
+            let places = resolve(url, "", "").unwrap();
             assert_eq!((places[0].host.as_str(), places[0].address.to_string().as_str()), (host, address));
         }
-        assert_eq!(resolve("http://127.0.0.1:1, http://127.0.0.2:1").unwrap().len(), 2);
+        assert_eq!(resolve("http://127.0.0.1:1, http://127.0.0.2:1", "", "").unwrap().len(), 2);
+        assert_eq!(resolve("http://127.0.0.1:1", "bench.", "").unwrap()[0].url(), "http://bench.127.0.0.1:1");
+        assert_eq!(parse("https://127.0.0.1/", true).unwrap(), ("127.0.0.1".to_string(), 443));
     }
 
     #[test]
     fn other_urls_are_refused_without_a_password() {
         for (url, says) in [
             ("", "name the store's URL"),
-            ("https://s3.example.org", "TLS is not supported yet"),
+            ("http://127.0.0.1, https://127.0.0.1", "use one of them for all"),
             ("ftp://x", "use a URL"),
             ("http://", "use a URL"),
             ("http://a b", "use a URL"),
@@ -96,7 +133,7 @@ mod tests {
             ("http://name:hunter2@x", "user or password is refused"),
             ("http://a..b.invalid:1", "no host is called"),
         ] {
-            let error = resolve(url).unwrap_err().to_string();
+            let error = resolve(url, "", "").unwrap_err().to_string();
             assert!(error.contains(says) && !error.contains("hunter2"), "{url}: {error}");
         }
     }

@@ -6,10 +6,11 @@ use crate::object::options::{Bucket, Checksum};
 use crate::object::payload::Payload;
 use crate::object::plan::{Plan, Work};
 use crate::object::request::Writer;
+use crate::object::shared::Shared;
 use crate::object::signing::Signer;
 use crate::object::stored::Stored;
 use crate::object::tally::{sum, Tally};
-use crate::object::worker::{Shared, Worker};
+use crate::object::worker::Worker;
 use crate::timing::{start, team};
 
 /// How a store is driven.
@@ -20,6 +21,8 @@ pub struct Load<'a> {
     pub credentials: &'a Credentials,
     /// The objects.
     pub stored: &'a Stored,
+    /// Those that are put and deleted.
+    pub written: &'a Stored,
     /// What is done with them.
     pub work: Work,
     /// What protects bodies.
@@ -53,6 +56,7 @@ impl Load<'_> {
         let shared = Shared {
             bucket: self.bucket,
             stored: self.stored,
+            written: self.written,
             work: &self.work,
             checksum: self.checksum,
             payload: &payload,
@@ -66,7 +70,7 @@ impl Load<'_> {
             let (first, end) = (mine(member.number), mine(member.number + 1));
             let plan = Plan::new(&self.work, member.number, threads, end - first);
             let writer = Writer::new(self.bucket.clone(), Signer::new(self.credentials.clone()));
-            let tally = Tally::new(self.work.runtime_s, self.interval_s);
+            let tally = Tally::new(&self.work.operations(), self.work.runtime_s, self.interval_s);
             let made = Worker::new(&shared, writer, plan, (first, end - first), tally)
                 .and_then(|mut worker| worker.connect_all().map(|()| worker));
             if made.is_err() {

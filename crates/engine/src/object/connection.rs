@@ -1,17 +1,19 @@
 //! One connection to a store: a request is sent, its response received into a buffer that all share, and both timed.
 
-use std::io::{self, ErrorKind, IoSlice, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-
-use socket2::{Domain, Socket, Type};
+use std::io::{self, ErrorKind};
+use std::net::TcpStream;
 
 use crate::network::chunks::{Chunks, Progress};
+use crate::object::address::Place;
+use crate::object::checksum::Sum;
 use crate::object::exchange::{Event, Expected, Moments, Sending, LAST_WORDS_NS};
 use crate::object::failure::{text_of, Failure};
+use crate::object::multipart::late_failure;
+use crate::object::options::Checksum;
 use crate::object::payload::Payload;
 use crate::object::plan::Step;
-use crate::object::response::{parse, Head, Length, Parsed, MAX_HEAD};
-use crate::sys::net;
+use crate::object::response::{join, parse, Head, Length, Parsed, MAX_HEAD};
+use crate::object::transport::{is_passing, Transport};
 use crate::timing::clock::now_ns;
 
 /// Reads of one connection in a row, so that none keeps the others waiting.
@@ -20,23 +22,26 @@ const READS_IN_A_ROW: usize = 4;
 const KEPT: usize = 4096;
 /// Bytes of an error's body after which the connection is given up.
 const MAX_ERROR_BODY: u64 = 1 << 20;
-/// A long body wakes its reader when this much of it is there: each wake costs about what a copy of 50 kB does.
-const WAKE_BYTES: u64 = 256 << 10;
 /// Interim responses (1xx) before a final one.
 const MAX_INTERIM: u32 = 8;
+
+/// Bytes of the longest trailer.
+const MIN_TAIL: usize = 128;
 
 /// What a connection does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Closed,
     Connecting,
+    /// TLS begins.
+    Shaking,
     Idle,
     Busy,
 }
 
 /// One connection.
 pub struct Connection {
-    stream: Option<TcpStream>,
+    transport: Option<Transport>,
     phase: Phase,
     /// The head of the request, and what follows the body.
     pub head: Vec<u8>,
@@ -49,10 +54,8 @@ pub struct Connection {
     answer: Option<Head>,
     chunks: Chunks,
     received: u64,
-    sum: u32,
+    sum: Sum,
     interim: u32,
-    /// How much of the body wakes its reader.
-    wake_bytes: u64,
     moments: Moments,
     /// When it began to connect, ns.
     pub began_ns: u64,
@@ -63,25 +66,23 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// One that is closed, with room for heads of this many bytes.
+    /// One that is closed, with room for heads of this many bytes and as many behind a body.
     #[must_use]
-    pub fn new(room: usize) -> Self {
-        let expected = Expected { bytes: None, no_body: false, sums: false };
-        let step = Step { object: 0, range: None, due_ns: 0, failures: 0 };
+    pub fn new(room: usize, tail: usize) -> Self {
+        let expected = Expected { bytes: None, keep: false, no_body: false, checksum: Checksum::Nothing };
         Self {
-            stream: None,
+            transport: None,
             phase: Phase::Closed,
             head: Vec::with_capacity(room),
-            tail: Vec::with_capacity(64),
+            tail: Vec::with_capacity(MIN_TAIL + tail),
             sent: 0,
-            sending: Sending { step, body_bytes: 0, expected, deadline_ns: u64::MAX },
+            sending: Sending { step: Step::EMPTY, body_bytes: 0, content: 0, expected, deadline_ns: u64::MAX },
             inbox: Vec::with_capacity(MAX_HEAD),
             answer: None,
             chunks: Chunks::counted(),
             received: 0,
-            sum: 0,
+            sum: Sum::Nothing,
             interim: 0,
-            wake_bytes: 1,
             moments: Moments::default(),
             began_ns: 0,
             failures: 0,
@@ -92,7 +93,7 @@ impl Connection {
     /// Its socket, if it has one.
     #[must_use]
     pub fn stream(&self) -> Option<&TcpStream> {
-        self.stream.as_ref()
+        self.transport.as_ref().map(Transport::stream)
     }
 
     /// Whether it has neither a request nor a connection under way.
@@ -104,19 +105,37 @@ impl Connection {
     /// Whether its connection is being made.
     #[must_use]
     pub fn is_connecting(&self) -> bool {
-        self.phase == Phase::Connecting
+        matches!(self.phase, Phase::Connecting | Phase::Shaking)
+    }
+
+    /// What is wrong with its TLS.
+    #[must_use]
+    pub fn tls_fault(&self) -> Option<&rustls::Error> {
+        self.transport.as_ref()?.fault()
     }
 
     /// Whether a request is under way.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        self.phase == Phase::Busy || (self.phase == Phase::Connecting && !self.head.is_empty())
+        self.phase == Phase::Busy || (self.is_connecting() && !self.head.is_empty())
     }
 
     /// The request under way or just over.
     #[must_use]
     pub fn sending(&self) -> &Sending {
         &self.sending
+    }
+
+    /// The head of the last response.
+    #[must_use]
+    pub fn answer(&self) -> Option<Head> {
+        self.answer
+    }
+
+    /// The body of the last response, where it was kept.
+    #[must_use]
+    pub fn kept(&self) -> &[u8] {
+        &self.inbox
     }
 
     /// The moments of the request that is over.
@@ -126,27 +145,16 @@ impl Connection {
     }
 
     /// Begins to connect.
-    pub fn connect(&mut self, address: &SocketAddr) -> io::Result<()> {
-        let socket = Socket::new(Domain::for_address(*address), Type::STREAM, None)?;
-        socket.set_nonblocking(true)?;
-        socket.set_tcp_nodelay(true)?;
-        loop {
-            match socket.connect(&(*address).into()).map_err(|error| (error.raw_os_error(), error)) {
-                Ok(()) | Err((Some(libc::EINPROGRESS | libc::EALREADY | libc::EISCONN), _)) => break,
-                Err((Some(libc::EINTR), _)) => {}
-                Err((_, error)) => return Err(error),
-            }
-        }
-        self.stream = Some(socket.into());
+    pub fn connect(&mut self, place: &Place) -> io::Result<()> {
+        self.transport = Some(Transport::connect(place)?);
         self.phase = Phase::Connecting;
-        self.wake_bytes = 1;
         self.began_ns = now_ns();
         Ok(())
     }
 
     /// Closes it. A request under way is lost.
     pub fn close(&mut self) {
-        self.stream = None;
+        self.transport = None;
         self.phase = Phase::Closed;
         self.waits_to_write = false;
         self.head.clear();
@@ -155,13 +163,14 @@ impl Connection {
     /// Begins a request whose head was written; the bytes of the object that were sent at once are added to `moved`. Where it is not connected yet, as soon as it is.
     pub fn send(&mut self, sending: Sending, payload: &Payload, moved: &mut u64) -> Event {
         self.sending = sending;
-        (self.sent, self.received, self.sum, self.interim) = (0, 0, 0, 0);
+        (self.sent, self.received, self.interim) = (0, 0, 0);
+        self.sum = Sum::new(sending.expected.checksum);
         self.inbox.clear();
         self.answer = None;
-        self.chunks = Chunks::counted();
+        self.chunks = if sending.expected.keep { Chunks::new(0) } else { Chunks::counted() };
         self.moments = Moments { due_ns: sending.step.due_ns, first_ns: 0, last_ns: 0 };
         match self.phase {
-            Phase::Connecting => Event::Pending,
+            Phase::Connecting | Phase::Shaking => Event::Pending,
             Phase::Idle => {
                 self.phase = Phase::Busy;
                 self.write_on(payload, moved)
@@ -171,15 +180,22 @@ impl Connection {
     }
 
     /// Goes on, because the socket can be read or written; the bytes of objects that moved are added to `moved`.
-    pub fn go_on(&mut self, writable: bool, payload: &Payload, buffer: &mut [u8], moved: &mut u64) -> Event {
+    pub fn go_on(&mut self, mut writable: bool, payload: &Payload, buffer: &mut [u8], moved: &mut u64) -> Event {
         if self.phase == Phase::Connecting {
             if !writable {
                 return Event::Pending;
             }
-            let refused = self.stream.as_ref().and_then(|stream| stream.take_error().transpose());
+            let refused = self.stream().and_then(|stream| stream.take_error().transpose());
             if refused.is_some() {
                 return Event::Failed(Failure::Unreachable);
             }
+            self.phase = Phase::Shaking;
+        }
+        if self.phase == Phase::Shaking {
+            if let Some(event) = self.shake(buffer) {
+                return event;
+            }
+            writable = true;
             if self.head.is_empty() {
                 self.phase = Phase::Idle;
                 return Event::Connected;
@@ -189,14 +205,13 @@ impl Connection {
         if self.phase == Phase::Idle {
             return self.drain_idle(buffer);
         }
-        if writable && self.sent < self.total() {
+        if writable && self.is_sending() {
             if let Event::Failed(failure) = self.write_on(payload, moved) {
                 return Event::Failed(failure);
             }
         }
         for _ in 0..READS_IN_A_ROW {
-            let Some(stream) = &mut self.stream else { return Event::Failed(Failure::Lost) };
-            match stream.read(buffer) {
+            match self.receive(buffer) {
                 Ok(0) => return self.ended(),
                 Ok(length) => {
                     let event = self.take(&buffer[..length], moved);
@@ -205,16 +220,41 @@ impl Connection {
                     }
                 }
                 Err(error) if is_passing(&error) => return Event::Pending,
-                Err(_) => return Event::Failed(Failure::Lost),
+                Err(_) => return Event::Failed(self.loss()),
             }
         }
         Event::Pending
     }
 
+    /// Goes on with the handshake of TLS; none when it is over, or where there is no TLS.
+    fn shake(&mut self, buffer: &mut [u8]) -> Option<Event> {
+        let transport = self.transport.as_mut()?;
+        let answer = transport.shake(buffer);
+        self.waits_to_write = transport.is_sending();
+        match answer {
+            Ok(()) => None,
+            Err(error) if is_passing(&error) => Some(Event::Pending),
+            Err(_) => Some(Event::Failed(Failure::Tls)),
+        }
+    }
+
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.transport.as_mut().map_or(Err(ErrorKind::NotConnected.into()), |transport| transport.read(buffer))
+    }
+
+    /// Why nothing can be received any more.
+    fn loss(&self) -> Failure {
+        if self.tls_fault().is_some() {
+            Failure::Tls
+        } else {
+            Failure::Lost
+        }
+    }
+
     /// A connection without a request has nothing to say but its end.
     fn drain_idle(&mut self, buffer: &mut [u8]) -> Event {
-        match self.stream.as_mut().map(|stream| stream.read(buffer)) {
-            Some(Err(error)) if is_passing(&error) => Event::Pending,
+        match self.receive(buffer) {
+            Err(error) if is_passing(&error) => Event::Pending,
             _ => Event::Closed,
         }
     }
@@ -223,20 +263,25 @@ impl Connection {
         self.head.len() as u64 + self.sending.body_bytes + self.tail.len() as u64
     }
 
+    fn is_sending(&self) -> bool {
+        self.sent < self.total() || self.transport.as_ref().is_some_and(Transport::is_sending)
+    }
+
     /// Writes as much of the request as the socket takes.
     fn write_on(&mut self, payload: &Payload, moved: &mut u64) -> Event {
         let (head, body) = (self.head.len() as u64, self.sending.body_bytes);
         let total = self.total();
-        while self.sent < total {
-            let Some(stream) = &mut self.stream else { return Event::Failed(Failure::Lost) };
+        while self.is_sending() {
+            let Some(transport) = &mut self.transport else {
+                return Event::Failed(Failure::Lost);
+            };
             let in_head = &self.head[self.sent.min(head) as usize..];
             let at = self.sent.saturating_sub(head).min(body);
-            let piece = payload.piece(self.sending.step.object, at, body - at);
+            let piece = payload.piece(self.sending.content, at, body - at);
             let is_last = at + piece.len() as u64 == body;
             let in_tail = &self.tail[self.sent.saturating_sub(head + body) as usize..];
-            let parts = [IoSlice::new(in_head), IoSlice::new(piece), IoSlice::new(if is_last { in_tail } else { b"" })];
-            match stream.write_vectored(&parts) {
-                Ok(0) => return Event::Failed(Failure::Lost),
+            match transport.write([in_head, piece, if is_last { in_tail } else { b"" }]) {
+                Ok(0) if self.sent < total => return Event::Failed(Failure::Lost),
                 Ok(count) => {
                     self.sent += count as u64;
                     *moved += self.sent.saturating_sub(head).min(body) - at;
@@ -252,7 +297,7 @@ impl Connection {
                 Err(_) => return Event::Failed(Failure::Lost),
             }
         }
-        self.waits_to_write = self.sent < total;
+        self.waits_to_write = self.is_sending();
         Event::Pending
     }
 
@@ -314,7 +359,7 @@ impl Connection {
 
     fn take_body(&mut self, head: Head, bytes: &[u8], moved: &mut u64) -> Event {
         let is_right = (200..300).contains(&head.status);
-        if !is_right {
+        if !is_right || self.sending.expected.keep {
             let room = KEPT.saturating_sub(self.inbox.len());
             self.inbox.extend_from_slice(&bytes[..bytes.len().min(room)]);
         }
@@ -325,7 +370,9 @@ impl Connection {
                 if self.received > length {
                     return Event::Failed(Failure::Length);
                 }
-                self.wake_at(length - self.received);
+                if let Some(transport) = &mut self.transport {
+                    transport.wake_at(length - self.received);
+                }
                 self.received == length
             }
             Length::Chunks => {
@@ -342,8 +389,8 @@ impl Connection {
                 false
             }
         };
-        if is_right && self.sending.expected.sums && head.length != Length::Chunks {
-            self.sum = crc32c::crc32c_append(self.sum, bytes);
+        if is_right && head.length != Length::Chunks {
+            self.sum.add(bytes);
         }
         if is_right && self.sending.expected.bytes.is_some() && self.sending.body_bytes == 0 {
             *moved += self.received - before;
@@ -359,17 +406,6 @@ impl Connection {
         }
     }
 
-    /// Has the system wake this connection's reader when much of a long body has come, or all that is left of it.
-    fn wake_at(&mut self, left: u64) {
-        let is_long = left >= WAKE_BYTES || self.wake_bytes > 1;
-        let wanted = if is_long { left.clamp(1, WAKE_BYTES) } else { 1 };
-        if let (true, Some(stream)) = (wanted != self.wake_bytes, &self.stream) {
-            if net::wake_at(stream, wanted as usize).is_ok() {
-                self.wake_bytes = wanted;
-            }
-        }
-    }
-
     /// The store ended the connection.
     fn ended(&mut self) -> Event {
         match self.answer {
@@ -382,10 +418,13 @@ impl Connection {
     fn over(&mut self, head: Head) -> Event {
         self.moments.last_ns = now_ns();
         // A store may answer before it has read the whole body; the connection is of no use then.
-        let is_unread = self.sent < self.total();
+        let is_unread = self.is_sending();
         self.phase = Phase::Idle;
         self.waits_to_write = false;
         self.head.clear();
+        if self.sending.expected.keep {
+            join(&mut self.inbox, self.chunks.spans());
+        }
         let failure =
             Failure::of_response(head.status, text_of(&self.inbox, "Code")).or_else(|| self.content_fault(head));
         if head.closes || is_unread {
@@ -395,15 +434,15 @@ impl Connection {
     }
 
     fn content_fault(&self, head: Head) -> Option<Failure> {
-        let Expected { bytes, sums, .. } = self.sending.expected;
+        let Expected { bytes, checksum, .. } = self.sending.expected;
         if bytes.is_some_and(|bytes| bytes != self.received) {
             return Some(Failure::Length);
         }
-        let is_other = sums && head.length != Length::Chunks && head.crc32c.is_some_and(|sum| sum != self.sum);
+        let stated = checksum.kind().filter(|_| head.length != Length::Chunks).and_then(|kind| head.stated.of(kind));
+        if self.sending.expected.keep {
+            return late_failure(&self.inbox);
+        }
+        let is_other = stated.is_some_and(|stated| stated != self.sum.text());
         is_other.then_some(Failure::Checksum)
     }
-}
-
-fn is_passing(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }

@@ -1,19 +1,21 @@
 //! Single requests outside of a timed region: each with one deadline, a bounded body, and one line for what went wrong.
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::io::{self, ErrorKind};
 use std::time::Duration;
 
 use crate::contract::kernel::Error;
 use crate::network::chunks::{Chunks, Progress};
+use crate::object::address::Place;
 use crate::object::exchange::LAST_WORDS_NS;
 use crate::object::failure::{text_of, Failure};
-use crate::object::keys::Keys;
+use crate::object::keys::{encode_query, Keys};
 use crate::object::listing::{self, Page};
 use crate::object::options::{Bucket, Checksum};
 use crate::object::request::{listing_query, Body, Request, Subject, Writer};
 use crate::object::response::{parse, Head, Length, Parsed};
 use crate::object::signing::Signer;
+use crate::object::tls;
+use crate::object::transport::{is_passing, Transport};
 use crate::sys::net::{self, Options};
 use crate::timing::clock::now_ns;
 
@@ -21,6 +23,10 @@ use crate::timing::clock::now_ns;
 const MAX_BODY: usize = 8 << 20;
 /// Interim responses before a final one.
 const MAX_INTERIM: u32 = 8;
+/// Bytes that are received at once.
+const BUFFER: usize = 256 << 10;
+/// How a record of TLS begins that says what is wrong.
+const TLS_ALERT: &[u8] = &[0x15, 3];
 
 /// An answer.
 pub struct Answer {
@@ -80,6 +86,27 @@ impl Control {
         listing::read(&answer.body).ok_or_else(|| Error::Machine(format!("{doing}: the answer is no listing"), None))
     }
 
+    /// The keys and names of some incomplete multipart uploads below a prefix.
+    pub fn list_uploads(&mut self, prefix: &str) -> Result<Vec<(String, String)>, Error> {
+        let mut query = b"max-uploads=1000&prefix=".to_vec();
+        encode_query(prefix, &mut query);
+        query.extend_from_slice(b"&uploads=");
+        let answer = self.exchange("GET", Subject::Bucket(&query), Body::Empty)?;
+        let doing = format!("list the uploads in the bucket {}", self.bucket.name);
+        self.succeeded(&answer, &doing)?;
+        listing::read_uploads(&answer.body)
+            .ok_or_else(|| Error::Machine(format!("{doing}: the answer is no listing"), None))
+    }
+
+    /// Ends an upload without an object; one that is not there is no error.
+    pub fn abort(&mut self, key: &str, upload: &str) -> Result<(), Error> {
+        let mut query = b"uploadId=".to_vec();
+        encode_query(upload, &mut query);
+        let keys = Keys::listed(&[key.to_string()]);
+        let answer = self.exchange("DELETE", Subject::Upload(&keys, 0, &query), Body::Empty)?;
+        self.present(&answer, &format!("abort the upload of {key}")).map(drop)
+    }
+
     /// Makes the bucket; whether it was not there before.
     pub fn make_bucket(&mut self) -> Result<bool, Error> {
         let answer = self.exchange("HEAD", Subject::Bucket(b""), Body::Empty)?;
@@ -110,6 +137,11 @@ impl Control {
 
     fn succeeded(&self, answer: &Answer, doing: &str) -> Result<(), Error> {
         let code = text_of(&answer.body, "Code");
+        // Servers of Go and nginx answer plain HTTP at a port for TLS so.
+        let is_plain = self.bucket.places.first().is_some_and(|place| place.security.is_none());
+        if is_plain && answer.status == 400 && answer.body.windows(5).any(|text| text == b"HTTPS") {
+            return Err(self.refusal(doing, Failure::Encrypted, b""));
+        }
         Failure::of_response(answer.status, code).map_or(Ok(()), |failure| Err(self.refusal(doing, failure, code)))
     }
 
@@ -135,13 +167,64 @@ impl Control {
         if let Body::Bytes(bytes) = body {
             head.extend_from_slice(bytes);
         }
-        let Some(place) = self.bucket.places.first() else { return Err(Error::usage("the store has no endpoint")) };
+        let Some(place) = self.bucket.places.first() else {
+            return Err(Error::usage("the store has no endpoint"));
+        };
+        let mut line = Line::open(place, self.timeout, until_ns)?;
+        let sent = send(&mut line, &head, until_ns);
+        let received = sent.and_then(|until_ns| receive(&mut line, method == "HEAD", until_ns));
+        received.map_err(|failure| {
+            let refusal = self.refusal(&format!("{method} from the store"), failure, b"");
+            if failure == Failure::Lost && place.security.is_none() {
+                // versitygw ends a connection without a word that does not begin as TLS.
+                return refusal.also("if the store uses TLS, use https:// in --endpoint");
+            }
+            refusal
+        })
+    }
+}
+
+/// A connection of one request.
+struct Line {
+    transport: Transport,
+    buffer: Vec<u8>,
+}
+
+impl Line {
+    /// Connects, by TLS where the place has it.
+    fn open(place: &Place, timeout: Duration, until_ns: u64) -> Result<Self, Error> {
         let options = Options { nodelay: true, ..Options::default() };
-        let connected = net::connect(&place.address, &options, self.timeout.min(Duration::from_secs(10)));
-        let doing = format!("connect to the store at http://{}", place.host);
-        let stream = connected.map_err(|error| Error::machine(doing, &error).also(Failure::Unreachable.advice()))?;
-        let received = send(&stream, &head, until_ns).and_then(|until_ns| receive(&stream, method == "HEAD", until_ns));
-        received.map_err(|failure| self.refusal(&format!("{method} from the store"), failure, b""))
+        let connected = net::connect(&place.address, &options, timeout.min(Duration::from_secs(10)));
+        let unreached = |error: &io::Error| {
+            let doing = format!("connect to the store at {}", place.url());
+            Error::machine(doing, error).also(Failure::Unreachable.advice())
+        };
+        let stream = connected.map_err(|error| unreached(&error))?;
+        let transport = Transport::new(stream, place.security.as_ref()).map_err(|error| unreached(&error))?;
+        let mut line = Self { transport, buffer: vec![0; BUFFER] };
+        loop {
+            let left = left(until_ns).map_err(|_| unreached(&ErrorKind::TimedOut.into()))?;
+            let stream = line.transport.stream();
+            stream.set_read_timeout(Some(left)).map_err(|error| unreached(&error))?;
+            stream.set_write_timeout(Some(left)).map_err(|error| unreached(&error))?;
+            match line.transport.shake(&mut line.buffer) {
+                Ok(()) => return Ok(line),
+                Err(error) if is_passing(&error) => {}
+                Err(error) => {
+                    return Err(match line.transport.fault() {
+                        Some(fault) => tls::refusal(&place.url(), fault),
+                        None => unreached(&error).also("check that it is the store's port for TLS"),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Receives to the end of some bytes; gives how many.
+    fn read(&mut self, into: &mut Vec<u8>) -> io::Result<usize> {
+        let count = self.transport.read(&mut self.buffer)?;
+        into.extend_from_slice(&self.buffer[..count]);
+        Ok(count)
     }
 }
 
@@ -154,12 +237,12 @@ fn left(until_ns: u64) -> Result<Duration, Failure> {
 }
 
 /// Sends a request; gives the time until which its answer may come.
-fn send(mut stream: &TcpStream, mut bytes: &[u8], until_ns: u64) -> Result<u64, Failure> {
-    while !bytes.is_empty() {
-        stream.set_write_timeout(Some(left(until_ns)?)).map_err(|_| Failure::Lost)?;
-        match stream.write(bytes) {
+fn send(line: &mut Line, mut bytes: &[u8], until_ns: u64) -> Result<u64, Failure> {
+    while !bytes.is_empty() || line.transport.is_sending() {
+        line.transport.stream().set_write_timeout(Some(left(until_ns)?)).map_err(|_| Failure::Lost)?;
+        match line.transport.write([bytes, b"", b""]) {
             Ok(count) => bytes = &bytes[count..],
-            Err(error) if error.kind() == ErrorKind::Interrupted || error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) if is_passing(&error) => {}
             // The store may have answered before it closed: then the answer is there.
             Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
                 return Ok(until_ns.min(now_ns() + LAST_WORDS_NS));
@@ -170,18 +253,14 @@ fn send(mut stream: &TcpStream, mut bytes: &[u8], until_ns: u64) -> Result<u64, 
     Ok(until_ns)
 }
 
-fn receive(mut stream: &TcpStream, no_body: bool, until_ns: u64) -> Result<Answer, Failure> {
+fn receive(line: &mut Line, no_body: bool, until_ns: u64) -> Result<Answer, Failure> {
     let mut bytes = Vec::new();
-    let mut piece = vec![0; 64 << 10];
     let mut read = |bytes: &mut Vec<u8>| -> Result<bool, Failure> {
         loop {
-            stream.set_read_timeout(Some(left(until_ns)?)).map_err(|_| Failure::Lost)?;
-            match stream.read(&mut piece) {
-                Ok(count) => {
-                    bytes.extend_from_slice(&piece[..count]);
-                    return Ok(count > 0);
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted || error.kind() == ErrorKind::WouldBlock => {}
+            line.transport.stream().set_read_timeout(Some(left(until_ns)?)).map_err(|_| Failure::Lost)?;
+            match line.read(bytes) {
+                Ok(count) => return Ok(count > 0),
+                Err(error) if is_passing(&error) => {}
                 Err(_) => return Err(Failure::Lost),
             }
         }
@@ -199,6 +278,7 @@ fn receive(mut stream: &TcpStream, no_body: bool, until_ns: u64) -> Result<Answe
                     return Err(if bytes.is_empty() { Failure::Lost } else { Failure::Malformed });
                 }
             }
+            _ if bytes.starts_with(TLS_ALERT) => return Err(Failure::Encrypted),
             _ => return Err(Failure::Malformed),
         }
     };

@@ -33,7 +33,7 @@ impl End {
         }
         let server = NullServer::start(SocketAddr::new(reach::loopback(), 0), every_key)
             .map_err(|error| Error::machine("start a null server on loopback", &error))?;
-        let near = StoreParameters { endpoint: format!("http://{}", server.address()), ..store.clone() };
+        let near = StoreParameters { endpoint: format!("http://{}", server.address()), tls: false, ..store.clone() };
         Ok(Self { bucket: near.bucket()?, credentials: Credentials::of_null_server(), timeout_s, server: Some(server) })
     }
 

@@ -1,6 +1,7 @@
 //! One request and its response on a connection: what is sent, what must come back, and when it did.
 
 use crate::object::failure::Failure;
+use crate::object::options::Checksum;
 use crate::object::plan::Step;
 
 /// How long the answer of a store is awaited that has closed the connection, ns.
@@ -26,10 +27,12 @@ pub enum Event {
 pub struct Expected {
     /// Bytes of the object; none where any length is right.
     pub bytes: Option<u64>,
+    /// Whether the body is kept, because the next request needs it.
+    pub keep: bool,
     /// Whether the response has no body, no matter what its head says.
     pub no_body: bool,
-    /// Whether the object's CRC32C is computed.
-    pub sums: bool,
+    /// The object's checksum that is computed, where it is one of a trailer.
+    pub checksum: Checksum,
 }
 
 /// What a request is and when it has to be over.
@@ -39,6 +42,8 @@ pub struct Sending {
     pub step: Step,
     /// Bytes of the object that follow the head.
     pub body_bytes: u64,
+    /// The number of the content that they are.
+    pub content: u64,
     /// What comes back.
     pub expected: Expected,
     /// When it has to be over, ns.

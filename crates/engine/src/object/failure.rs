@@ -15,7 +15,7 @@ pub enum Failure {
     Length,
     /// The response is no HTTP/1.1, or its head has no end.
     Malformed,
-    /// The object's CRC32C is not the one that the store states.
+    /// The object's checksum is not the one that the store states.
     Checksum,
     /// 404.
     Missing,
@@ -29,10 +29,14 @@ pub enum Failure {
     Rejected,
     /// Any other 5xx.
     Server,
+    /// TLS broke, or could not begin.
+    Tls,
+    /// The store uses TLS, and the request was sent without.
+    Encrypted,
 }
 
 /// Number of kinds.
-pub const KINDS: usize = 13;
+pub const KINDS: usize = 15;
 
 /// All kinds, in the order of their numbers.
 pub const ALL: [Failure; KINDS] = [
@@ -49,6 +53,8 @@ pub const ALL: [Failure; KINDS] = [
     Failure::Redirected,
     Failure::Rejected,
     Failure::Server,
+    Failure::Tls,
+    Failure::Encrypted,
 ];
 
 impl Failure {
@@ -85,13 +91,15 @@ impl Failure {
             Self::Lost => "the connection ended before the response did",
             Self::Length => "the response has another length than the object",
             Self::Malformed => "the response is not HTTP/1.1",
-            Self::Checksum => "the object's CRC32C is not the one that the store states",
+            Self::Checksum => "the object's checksum is not the one that the store states",
             Self::Missing => "404: the key is missing",
             Self::Denied => "403: access is denied",
             Self::Skewed => "RequestTimeTooSkewed: this clock and the store's differ by more than 15 minutes",
             Self::Redirected => "3xx: the bucket is at another endpoint",
             Self::Rejected => "4xx: the store refused the request",
             Self::Server => "5xx: the store failed",
+            Self::Tls => "TLS could not begin, or broke",
+            Self::Encrypted => "the store uses TLS, and the endpoint is http://",
         }
     }
 
@@ -104,6 +112,7 @@ impl Failure {
             Self::Denied => "check the credentials, the bucket's policy and the region",
             Self::Skewed => "set this machine's clock (timedatectl)",
             Self::Redirected => "use the endpoint of the bucket's region",
+            Self::Encrypted => "use https:// in --endpoint",
             Self::Malformed => "check that the endpoint is the S3 port of the store",
             _ => "",
         }

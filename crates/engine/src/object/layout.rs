@@ -4,6 +4,7 @@ use crate::contract::kernel::{Error, Stop};
 use crate::object::client::Load;
 use crate::object::control::Control;
 use crate::object::marks;
+use crate::object::mix::Mix;
 use crate::object::options::{Checksum, Operation};
 use crate::object::plan::Work;
 use crate::object::stored::Stored;
@@ -27,7 +28,7 @@ pub fn make(load: &Load<'_>, stop: &Stop) -> Result<Tally, Error> {
 
 /// The first kind of failure, as an error.
 fn failure_of(tally: &Tally, doing: &str) -> Option<Error> {
-    let (kind, count) = crate::object::failure::ALL.into_iter().zip(tally.failures).find(|(_, count)| *count > 0)?;
+    let (kind, count) = crate::object::failure::ALL.into_iter().zip(tally.failures()).find(|(_, count)| *count > 0)?;
     let objects = if count == 1 { "object" } else { "objects" };
     let error = Error::Machine(format!("{doing}: {count} {objects} failed: {}", kind.says()), None);
     Some(if kind.advice().is_empty() { error } else { error.also(kind.advice()) })
@@ -38,9 +39,11 @@ fn failure_of(tally: &Tally, doing: &str) -> Option<Error> {
 pub fn each_once(operation: Operation, objects: u64, object_size: u64, seed: u64) -> Work {
     Work {
         operation,
+        mix: Mix::default(),
         objects,
         object_size,
         range_size: 1,
+        part_size: 1,
         once: true,
         attempts: ATTEMPTS,
         rate: 0.0,
@@ -49,13 +52,13 @@ pub fn each_once(operation: Operation, objects: u64, object_size: u64, seed: u64
     }
 }
 
-/// Removes all objects of a run, its mark last; gives how many there were.
+/// Removes all objects and incomplete uploads of a run, its mark last; gives how many there were.
 ///
 /// # Errors
 /// Usage or Machine: the prefix has no mark of a run, or the store refuses.
 pub fn remove(control: &mut Control, load: &Load<'_>, prefix: &str, stop: &Stop) -> Result<u64, Error> {
     marks::check(control, prefix)?;
-    let mut removed = 0;
+    let mut removed = abort_uploads(control, prefix)?;
     for _ in 0..MAX_PAGES {
         let mut keys = control.list(prefix, "", "")?.keys;
         if let Some(key) = keys.iter().find(|key| !key.starts_with(prefix)) {
@@ -74,16 +77,35 @@ pub fn remove(control: &mut Control, load: &Load<'_>, prefix: &str, stop: &Stop)
         let concurrency = REMOVALS.min(keys.len());
         let (checksum, threads) = (Checksum::Nothing, 1);
         let tally =
-            Load { stored: &stored, work, checksum, concurrency, threads, keep_alive: true, ..*load }.run(stop)?;
+            Load { stored: &stored, written: &stored, work, checksum, concurrency, threads, keep_alive: true, ..*load }
+                .run(stop)?;
         if let Some(error) = failure_of(&tally, "remove the objects") {
             return Err(error);
         }
-        removed += tally.operations;
+        removed += tally.operations();
         if tally.stopped {
             return Err(Error::stopped());
         }
     }
     Err(Error::Machine(format!("the store lists keys below {prefix} without end"), None))
+}
+
+/// Ends the multipart uploads of a run that were not complete; gives how many there were.
+fn abort_uploads(control: &mut Control, prefix: &str) -> Result<u64, Error> {
+    let mut aborted = 0;
+    for _ in 0..MAX_PAGES {
+        // A store without multipart uploads, or a key that may not list them, has none to end.
+        let Ok(mut uploads) = control.list_uploads(prefix) else { break };
+        uploads.retain(|(key, _)| key.starts_with(prefix));
+        if uploads.is_empty() {
+            break;
+        }
+        for (key, upload) in &uploads {
+            control.abort(key, upload)?;
+        }
+        aborted += uploads.len() as u64;
+    }
+    Ok(aborted)
 }
 
 /// What was found of earlier runs.

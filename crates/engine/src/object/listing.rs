@@ -38,6 +38,21 @@ pub fn read(xml: &[u8]) -> Option<Page> {
     Some(page)
 }
 
+/// Reads a page of incomplete multipart uploads: the key and the name of each. None where it is no whole listing.
+#[must_use]
+pub fn read_uploads(xml: &[u8]) -> Option<Vec<(String, String)>> {
+    let text = std::str::from_utf8(xml).ok()?;
+    let body = between(text, "<ListMultipartUploadsResult", "</ListMultipartUploadsResult>")?;
+    let uploads: Option<Vec<_>> = elements(body, "Upload")
+        .take(MAX_KEYS)
+        .map(|entry| {
+            let key = unescape(elements(entry, "Key").next()?)?;
+            Some((key, unescape(elements(entry, "UploadId").next()?)?))
+        })
+        .collect();
+    uploads
+}
+
 fn between<'a>(text: &'a str, begin: &str, end: &str) -> Option<&'a str> {
     let from = text.find(begin)? + begin.len();
     let length = text[from..].rfind(end)?;
@@ -99,6 +114,16 @@ mod tests {
         assert_eq!((page.keys, page.prefixes), (vec!["p/a&b\u{e4}".into(), "p/c".into()], vec!["p/d/".to_string()]));
         assert_eq!(page.next.as_deref(), Some("t=1"));
         assert_eq!(read(b"<ListBucketResult></ListBucketResult>"), Some(Page::default()));
+    }
+
+    #[test]
+    fn incomplete_uploads_have_their_keys() {
+        let xml = b"<ListMultipartUploadsResult><Upload><Key>p/a&amp;b</Key><UploadId>u=</UploadId></Upload></ListMultipartUploadsResult>";
+        assert_eq!(read_uploads(xml), Some(vec![("p/a&b".to_string(), "u=".to_string())]));
+        assert_eq!(read_uploads(b"<ListMultipartUploadsResult/></ListMultipartUploadsResult>"), Some(vec![]));
+        for wrong in [&b"<ListBucketResult></ListBucketResult>"[..], b"<ListMultipartUploadsResult><Upload></Upload>"] {
+            assert_eq!(read_uploads(wrong), None);
+        }
     }
 
     #[test]

@@ -29,6 +29,7 @@ pub struct Question {
 enum Method {
     Get,
     Put,
+    Post,
     Head,
     Delete,
 }
@@ -43,6 +44,7 @@ impl Question {
         let method = match words.next()? {
             "GET" => Method::Get,
             "PUT" => Method::Put,
+            "POST" => Method::Post,
             "HEAD" => Method::Head,
             "DELETE" => Method::Delete,
             _ => return None,
@@ -101,11 +103,16 @@ fn decode(text: &str) -> String {
 }
 
 /// The objects by path.
+#[derive(Default)]
 pub struct Store {
     /// Their bytes, and the content of small ones.
     pub objects: BTreeMap<String, (u64, Vec<u8>)>,
     /// Bytes of each object that was not written; none where it is missing.
     pub every_key: Option<u64>,
+    /// Multipart uploads that have not ended, by their names: the path, and the bytes of their parts.
+    pub uploads: BTreeMap<String, (String, u64)>,
+    /// Uploads that have begun.
+    pub begun: u64,
 }
 
 /// What follows the head that an answer has written.
@@ -122,6 +129,11 @@ impl Store {
         let is_bucket = !question.path[1..].trim_end_matches('/').contains('/');
         let mut body = 0;
         match question.method {
+            Method::Get if is_bucket && question.query.split('&').any(|name| name == "uploads=") => {
+                let page = self.list_uploads(question);
+                write_status(head, "200 OK", page.len() as u64);
+                head.extend_from_slice(page.as_bytes());
+            }
             Method::Get if is_bucket => {
                 let page = self.list(question);
                 write_status(head, "200 OK", page.len() as u64);
@@ -129,6 +141,8 @@ impl Store {
             }
             Method::Put | Method::Head if is_bucket => write_status(head, "200 OK", 0),
             Method::Get | Method::Head => body = self.give(question, head),
+            Method::Post => self.turn(question, head),
+            Method::Put | Method::Delete if question.query.contains("uploadId=") => self.take_part(question, head),
             Method::Put => {
                 let kept = if question.object_bytes <= MAX_CONTENT { content.to_vec() } else { Vec::new() };
                 self.objects.insert(decode(&question.path), (question.object_bytes, kept));
@@ -140,6 +154,51 @@ impl Store {
             }
         }
         Answered { body, closes: question.closes }
+    }
+
+    /// Begins a multipart upload, or makes its object.
+    fn turn(&mut self, question: &Question, head: &mut Vec<u8>) {
+        let text = match self.uploads.remove(&question.value("uploadId")) {
+            Some((path, bytes)) => {
+                self.objects.insert(path, (bytes, Vec::new()));
+                "<CompleteMultipartUploadResult></CompleteMultipartUploadResult>".to_string()
+            }
+            None if question.query == "uploads=" => {
+                self.begun += 1;
+                let name = format!("upload/{}=", self.begun);
+                self.uploads.insert(name.clone(), (decode(&question.path), 0));
+                format!("<InitiateMultipartUploadResult><UploadId>{name}</UploadId></InitiateMultipartUploadResult>")
+            }
+            None => return write_missing(head, "NoSuchUpload"),
+        };
+        write_status(head, "200 OK", text.len() as u64);
+        head.extend_from_slice(text.as_bytes());
+    }
+
+    /// Takes a part, or ends an upload without an object.
+    fn take_part(&mut self, question: &Question, head: &mut Vec<u8>) {
+        let name = question.value("uploadId");
+        let Some((_, bytes)) = self.uploads.get_mut(&name) else { return write_missing(head, "NoSuchUpload") };
+        if question.method == Method::Delete {
+            self.uploads.remove(&name);
+            head.extend_from_slice(b"HTTP/1.1 204 No Content\r\n\r\n");
+        } else {
+            *bytes = bytes.saturating_add(question.object_bytes);
+            head.extend_from_slice(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\netag: \"part\"\r\n\r\n");
+        }
+    }
+
+    fn list_uploads(&self, question: &Question) -> String {
+        let bucket = format!("{}/", question.path.trim_end_matches('/'));
+        let prefix = question.value("prefix");
+        let mut page = String::from("<ListMultipartUploadsResult>");
+        for (name, (path, _)) in &self.uploads {
+            if let Some(key) = path.strip_prefix(&bucket).filter(|key| key.starts_with(&prefix)) {
+                let _ =
+                    write!(page, "<Upload><Key>{}</Key><UploadId>{}</UploadId></Upload>", escape(key), escape(name));
+            }
+        }
+        page + "</ListMultipartUploadsResult>"
     }
 
     fn give(&self, question: &Question, head: &mut Vec<u8>) -> u64 {
@@ -221,6 +280,12 @@ fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
+fn write_missing(head: &mut Vec<u8>, code: &str) {
+    let text = format!("<Error><Code>{code}</Code></Error>");
+    write_status(head, "404 Not Found", text.len() as u64);
+    head.extend_from_slice(text.as_bytes());
+}
+
 fn write_status(head: &mut Vec<u8>, status: &str, length: u64) {
     head.extend_from_slice(b"HTTP/1.1 ");
     head.extend_from_slice(status.as_bytes());
@@ -235,7 +300,7 @@ mod tests {
 
     #[test]
     fn what_was_written_is_listed_page_by_page() {
-        let mut store = Store { objects: BTreeMap::new(), every_key: None };
+        let mut store = Store::default();
         for key in ["a/1", "a/2", "b&c", "d"] {
             let put = format!("PUT /bucket/{key} HTTP/1.1\r\ncontent-length: 3");
             let mut head = Vec::new();
@@ -258,7 +323,7 @@ mod tests {
 
     #[test]
     fn ranges_and_missing_keys_have_their_answers() {
-        let mut store = Store { objects: BTreeMap::new(), every_key: None };
+        let mut store = Store::default();
         let mut answer = |text: &str, every_key: Option<u64>| {
             store.every_key = every_key;
             let mut head = Vec::new();
@@ -270,7 +335,7 @@ mod tests {
         assert_eq!(answer("GET /b/k HTTP/1.1\r\nrange: bytes=2-4", Some(9)).1, 3);
         assert_eq!(answer("GET /b/k HTTP/1.1\r\nrange: bytes=9-12", Some(9)).0, "HTTP/1.1 416 Range Not Satisfiable");
         assert_eq!(answer("HEAD /b/k HTTP/1.1", Some(9)).1, 0);
-        for wrong in ["", "POST /b HTTP/1.1", "GET b HTTP/1.1", "GET /b HTTP/1.1\r\nno colon"] {
+        for wrong in ["", "PATCH /b HTTP/1.1", "GET b HTTP/1.1", "GET /b HTTP/1.1\r\nno colon"] {
             assert_eq!(Question::read(wrong.as_bytes()), None, "{wrong}");
         }
     }

@@ -2,7 +2,6 @@
 //!
 //! It keeps the lengths of objects, and the content of small ones. It checks no signature.
 
-use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
@@ -48,7 +47,7 @@ impl NullServer {
             listener,
             poll,
             clients: Vec::new(),
-            store: Store { objects: BTreeMap::new(), every_key },
+            store: Store { every_key, ..Store::default() },
             payload: Payload::new(1),
             buffer: vec![0; BUFFER],
             requests: requests.clone(),

@@ -18,12 +18,16 @@ words! {
         Range = "range",
         /// Writes a whole object.
         Put = "put",
+        /// Writes a whole object in parts.
+        Multipart = "multipart",
         /// Asks for an object's metadata.
         Head = "head",
         /// Lists up to 1,000 keys.
         List = "list",
         /// Removes an object.
         Delete = "delete",
+        /// One of several, by the shares of a mix.
+        Mixed = "mixed",
     }
 }
 
@@ -44,8 +48,12 @@ words! {
         Nothing = "none",
         /// Its SHA-256 is signed.
         Sha256 = "sha256",
-        /// Its CRC32C follows it, as SDKs of 2025 and later do; a read is compared with the store's.
+        /// Its CRC32C follows it; a read is compared with the store's.
         Crc32c = "crc32c",
+        /// Likewise CRC64NVME, which S3 computes of every object that comes without a checksum.
+        Crc64Nvme = "crc64nvme",
+        /// Likewise SHA-256, unsigned.
+        Sha256Trailer = "sha256-trailer",
     }
 }
 
@@ -69,6 +77,9 @@ parameters! {
             "hwdyno-0000000000000000/"),
         region: String = text("region of the signature; empty for AWS_REGION or the profile's", ""),
         style: Style = choice("how requests name the bucket: in the path, or in the host's name"),
+        tls: bool = flag("connections are TLS, as the endpoint's https:// says", false),
+        ca_file: String = text("file with certificates of the authorities that may sign the store's (PEM); empty for \
+            AWS_CA_BUNDLE or this system's", ""),
         timeout: f64 = number("deadline of a request, besides a second for each 64 KiB", "s", (0.1, 3600.0), 30.0),
         seed: u64 = crate::contract::declare::SEED,
     }
@@ -79,7 +90,7 @@ parameters! {
     pub struct LoadParameters {
         object_size: u64 = OBJECT_SIZE,
         objects: u64 = integer("number of objects that requests choose from", "", (1, 99_999_999), 64),
-        checksum: Checksum = choice("what protects a body: nothing, a signed SHA-256, or a CRC32C behind it"),
+        checksum: Checksum = choice("what protects a body: nothing, a signed SHA-256, or a checksum behind it"),
         client_threads: usize = integer("threads that send and receive; at most one for each request in flight", "", (1, 256), 1)
             .workers(),
         keep_alive: bool = flag("keep connections for the next request", true),
@@ -95,8 +106,9 @@ impl StoreParameters {
     pub fn keys_of(&self, operation: Operation, object_size: u64) -> String {
         let kind = match operation {
             Operation::Put => "put",
+            Operation::Multipart => "multipart",
             Operation::Delete => "delete",
-            Operation::Get | Operation::Range | Operation::Head | Operation::List => "get",
+            Operation::Get | Operation::Range | Operation::Head | Operation::List | Operation::Mixed => "get",
         };
         format!("{}{kind}-{object_size}-", self.prefix)
     }
@@ -120,12 +132,11 @@ impl StoreParameters {
                 self.prefix
             )));
         }
-        let mut places = address::resolve(&self.endpoint)?;
-        if self.style == Style::Virtual {
-            for place in &mut places {
-                place.host = format!("{name}.{}", place.host);
-            }
+        if self.tls != address::is_tls(&self.endpoint) {
+            return Err(Error::usage(format!("tls = {}: the endpoint's URL says otherwise", self.tls)));
         }
+        let before = if self.style == Style::Virtual { format!("{name}.") } else { String::new() };
+        let places = address::resolve(&self.endpoint, &before, &self.ca_file)?;
         Ok(Bucket { name: name.clone(), style: self.style, places: places.into() })
     }
 

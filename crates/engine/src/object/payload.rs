@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
+use crate::object::checksum::{Sum, Text};
+use crate::object::options::Checksum;
 use crate::timing::rng::mix;
 
 /// Bytes of the buffer: it stays in a cache of the second or third level.
@@ -48,12 +50,12 @@ impl Payload {
         hasher.finalize().into()
     }
 
-    /// CRC32C of a whole object.
+    /// The checksum that follows a whole object.
     #[must_use]
-    pub fn crc32c(&self, object: u64, bytes: u64) -> u32 {
-        let mut sum = 0;
-        self.pieces(object, bytes, |piece| sum = crc32c::crc32c_append(sum, piece));
-        sum
+    pub fn checksum(&self, checksum: Checksum, object: u64, bytes: u64) -> Text {
+        let mut sum = Sum::new(checksum);
+        self.pieces(object, bytes, |piece| sum.add(piece));
+        sum.text()
     }
 }
 
@@ -69,7 +71,9 @@ mod tests {
         payload.pieces(object, bytes, |piece| whole.extend_from_slice(piece));
         assert_eq!(whole.len() as u64, bytes);
         assert_eq!(whole[..1000], whole[LENGTH..]);
-        assert_eq!(payload.crc32c(object, bytes), crc32c::crc32c(&whole));
+        let mut sum = Sum::new(Checksum::Crc64Nvme);
+        sum.add(&whole);
+        assert_eq!(payload.checksum(Checksum::Crc64Nvme, object, bytes), sum.text());
         assert_eq!(payload.sha256(object, bytes), <[u8; 32]>::from(Sha256::digest(&whole)));
         assert_ne!(payload.piece(0, 0, 64), payload.piece(1, 0, 64));
         assert!(payload.piece(3, 5, 0).is_empty());

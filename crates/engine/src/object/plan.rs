@@ -1,5 +1,6 @@
 //! Which request of a thread comes next, and when it is due.
 
+use crate::object::mix::{Mix, Written};
 use crate::object::options::Operation;
 use crate::timing::rng::{mix, Rng};
 
@@ -8,12 +9,16 @@ use crate::timing::rng::{mix, Rng};
 pub struct Work {
     /// What each request does.
     pub operation: Operation,
+    /// The shares of several operations, where it is a mix.
+    pub mix: Mix,
     /// Number of objects.
     pub objects: u64,
     /// Bytes of an object.
     pub object_size: u64,
     /// Bytes of a range.
     pub range_size: u64,
+    /// Bytes of a part.
+    pub part_size: u64,
     /// Whether each object is visited once; else at random until time is over.
     pub once: bool,
     /// How often a request is sent that fails.
@@ -26,9 +31,26 @@ pub struct Work {
     pub seed: u64,
 }
 
+/// What a request is of an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// All of it.
+    Whole,
+    /// The beginning of a multipart upload.
+    Create,
+    /// Its part of this number, from 1 on.
+    Part(u32),
+    /// Its end, which makes the object.
+    Complete,
+    /// Its end without an object.
+    Abort,
+}
+
 /// One request to come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
+    /// What it does.
+    pub operation: Operation,
     /// The object's number.
     pub object: u64,
     /// First and last byte of a range.
@@ -37,6 +59,23 @@ pub struct Step {
     pub due_ns: u64,
     /// How often it failed before.
     pub failures: u32,
+    /// What it is of its operation.
+    pub stage: Stage,
+    /// The place of its upload, or of the object of a mix, among those of its thread.
+    pub slot: usize,
+}
+
+impl Step {
+    /// That of a connection or an upload before its first request.
+    pub const EMPTY: Self = Self {
+        operation: Operation::Get,
+        object: 0,
+        range: None,
+        due_ns: 0,
+        failures: 0,
+        stage: Stage::Whole,
+        slot: 0,
+    };
 }
 
 /// The requests of one thread.
@@ -51,6 +90,12 @@ pub struct Plan {
     every_ns: f64,
     first_ns: f64,
     taken: u64,
+    /// What a mix has put.
+    written: Written,
+    /// Places of objects that a mix puts, and its puts so far.
+    places: u64,
+    puts: u64,
+    first: u64,
     /// Requests that are to be tried again; as many as are in flight at most.
     again: Vec<Step>,
 }
@@ -59,6 +104,8 @@ impl Plan {
     /// Those of thread `number` of `threads`, of which `in_flight` are under way at once.
     #[must_use]
     pub fn new(work: &Work, number: usize, threads: usize, in_flight: usize) -> Self {
+        let places = work.objects.saturating_sub(number as u64).div_ceil(threads as u64).max(1);
+        let room = if work.mix.is_none() { 0 } else { places as usize };
         let every_ns = if work.rate > 0.0 { 1e9 * threads as f64 / work.rate } else { 0.0 };
         Self {
             work: *work,
@@ -69,6 +116,10 @@ impl Plan {
             every_ns,
             first_ns: every_ns * number as f64 / threads as f64,
             taken: 0,
+            written: Written::new(room),
+            places,
+            puts: 0,
+            first: number as u64,
             again: Vec::with_capacity(in_flight),
         }
     }
@@ -116,8 +167,12 @@ impl Plan {
         if due_ns > now_ns || now_ns >= self.end_ns() {
             return None;
         }
-        let Work { operation, objects, once, .. } = self.work;
-        let object = if once || operation == Operation::Put {
+        let Work { operation, objects, once, mix, .. } = self.work;
+        if !mix.is_none() {
+            self.taken += 1;
+            return Some(self.mixed(due_ns));
+        }
+        let object = if once || matches!(operation, Operation::Put | Operation::Multipart) {
             let next = self.next;
             if once && next >= objects {
                 return None;
@@ -128,7 +183,28 @@ impl Plan {
             self.rng.below(objects)
         };
         self.taken += 1;
-        Some(Step { object, range: self.range(), due_ns, failures: 0 })
+        Some(Step { operation, object, range: self.range(), due_ns, failures: 0, stage: Stage::Whole, slot: 0 })
+    }
+
+    /// The next request of a mix.
+    fn mixed(&mut self, due_ns: u64) -> Step {
+        let Work { objects, mix, .. } = self.work;
+        let (operation, deleted) = self.written.settle(mix.pick(&mut self.rng));
+        let (object, place) = match (operation, deleted) {
+            (_, Some(place)) => ((self.first + place * self.step) % objects, place),
+            (Operation::Put, None) => {
+                let place = self.puts % self.places;
+                self.puts += 1;
+                ((self.first + place * self.step) % objects, place)
+            }
+            _ => (self.rng.below(objects), 0),
+        };
+        Step { operation, object, range: None, due_ns, failures: 0, stage: Stage::Whole, slot: place as usize }
+    }
+
+    /// A put is complete: what it wrote may be deleted.
+    pub fn wrote(&mut self, step: &Step) {
+        self.written.add(step.slot as u64);
     }
 
     /// Puts back a request that failed.
@@ -138,7 +214,9 @@ impl Plan {
 
     /// A range on a multiple of its length, so that a store's parts are met as they were written.
     fn range(&mut self) -> Option<(u64, u64)> {
-        let Work { operation: Operation::Range, object_size, range_size, .. } = self.work else { return None };
+        let Work { operation: Operation::Range, object_size, range_size, .. } = self.work else {
+            return None;
+        };
         let length = range_size.clamp(1, object_size.max(1));
         let first = self.rng.below((object_size / length).max(1)) * length;
         Some((first, first + length - 1))
@@ -146,13 +224,23 @@ impl Plan {
 }
 
 impl Work {
-    /// Bytes that a request of this work moves.
+    /// The operations that its requests have.
     #[must_use]
-    pub fn bytes(&self) -> u64 {
-        match self.operation {
-            Operation::Get | Operation::Put => self.object_size,
+    pub fn operations(&self) -> Vec<Operation> {
+        if self.mix.is_none() {
+            vec![self.operation]
+        } else {
+            self.mix.operations()
+        }
+    }
+
+    /// Bytes of an object that an operation of this work moves.
+    #[must_use]
+    pub fn bytes(&self, operation: Operation) -> u64 {
+        match operation {
+            Operation::Get | Operation::Put | Operation::Multipart => self.object_size,
             Operation::Range => self.range_size.clamp(1, self.object_size.max(1)),
-            Operation::Head | Operation::List | Operation::Delete => 0,
+            Operation::Head | Operation::List | Operation::Delete | Operation::Mixed => 0,
         }
     }
 }
@@ -164,9 +252,11 @@ mod tests {
     fn work(operation: Operation) -> Work {
         Work {
             operation,
+            mix: Mix::default(),
             objects: 5,
             object_size: 1000,
             range_size: 300,
+            part_size: 5 << 20,
             once: false,
             attempts: 1,
             rate: 0.0,
@@ -217,7 +307,29 @@ mod tests {
             let (first, last) = plan.take(5).unwrap().range.unwrap();
             assert!(first % 300 == 0 && last < 1000 && last - first == 299);
         }
-        assert_eq!(work(Operation::Range).bytes(), 300);
-        assert_eq!(Work { object_size: 10, ..work(Operation::Range) }.bytes(), 10);
+        assert_eq!(work(Operation::Range).bytes(Operation::Range), 300);
+        assert_eq!(Work { object_size: 10, ..work(Operation::Range) }.bytes(Operation::Range), 10);
+    }
+
+    #[test]
+    fn a_mix_deletes_what_its_thread_has_put() {
+        let mixed = Work { mix: Mix::read("get=1,put=2,delete=2").unwrap(), ..work(Operation::Mixed) };
+        let (mut plan, mut there, mut deleted) = (Plan::new(&mixed, 1, 2, 1), std::collections::BTreeSet::new(), 0);
+        for _ in 0..1000 {
+            let step = plan.take(5).unwrap();
+            match step.operation {
+                Operation::Put => {
+                    assert!([1, 3].contains(&step.object), "{step:?}");
+                    there.insert(step.object);
+                    plan.wrote(&step);
+                }
+                Operation::Delete => {
+                    assert!(there.remove(&step.object), "{step:?}");
+                    deleted += 1;
+                }
+                _ => assert!(step.object < 5),
+            }
+        }
+        assert!((300..500).contains(&deleted), "{deleted}");
     }
 }

@@ -2,16 +2,16 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::object::checksum::Text;
 use crate::object::keys::{encode_query, write_number, Keys};
 use crate::object::options::{Bucket, Checksum, Style};
 use crate::object::payload::Payload;
-use crate::object::response::to_base64;
 use crate::object::signing::{hexadecimal, Canonical, Signer, Stamp, EMPTY_HASH};
 
 /// Bytes of a head besides its key, its host and what identifies the signer.
 const HEAD_ROOM: usize = 1024;
 /// Headers of a request that are signed, at most.
-const MAX_SIGNED: usize = 9;
+const MAX_SIGNED: usize = 10;
 const UNSIGNED: &[u8] = b"UNSIGNED-PAYLOAD";
 const TRAILER: &[u8] = b"STREAMING-UNSIGNED-PAYLOAD-TRAILER";
 
@@ -20,7 +20,9 @@ const TRAILER: &[u8] = b"STREAMING-UNSIGNED-PAYLOAD-TRAILER";
 pub enum Subject<'a> {
     /// The object of this number.
     Object(&'a Keys, u64),
-    /// The bucket, with this query, encoded and sorted.
+    /// Likewise, with this query, encoded and sorted.
+    Upload(&'a Keys, u64, &'a [u8]),
+    /// The bucket, with this query.
     Bucket(&'a [u8]),
 }
 
@@ -66,14 +68,6 @@ impl Body<'_> {
             Self::Bytes(bytes) => hexadecimal(&crate::object::signing::hash(&[bytes])),
         }
     }
-
-    fn crc32c(&self) -> u32 {
-        match self {
-            Self::Empty => 0,
-            Self::Object(payload, object, bytes) => payload.crc32c(*object, *bytes),
-            Self::Bytes(bytes) => crc32c::crc32c(bytes),
-        }
-    }
 }
 
 /// Writes requests to a bucket. It allocates when it is made, and never again.
@@ -108,11 +102,12 @@ impl Writer {
         self.write_path(request);
         let Self { bucket, signer, token, path, range, length } = self;
         let query = match request.subject {
-            Subject::Bucket(query) => query,
+            Subject::Bucket(query) | Subject::Upload(_, _, query) => query,
             Subject::Object(..) => b"",
         };
         let bytes = request.body.length();
-        let in_trailer = request.checksum == Checksum::Crc32c && matches!(request.body, Body::Object(..));
+        let kind = request.checksum.kind();
+        let in_trailer = kind.is_some() && matches!(request.body, Body::Object(..));
         let hash;
         let payload: &[u8] = match (&request.body, request.checksum) {
             (Body::Empty, _) => EMPTY_HASH,
@@ -134,18 +129,21 @@ impl Writer {
             write_number(last, range);
         }
         let host = bucket.places[place % bucket.places.len()].host.as_bytes();
-        let reads_sum = request.checksum == Checksum::Crc32c && matches!(request.body, Body::Empty);
+        let has_no_body = kind.is_some() && matches!(request.body, Body::Empty);
+        let (reads_sum, begins_upload) =
+            (has_no_body && request.method != "POST", has_no_body && request.method == "POST");
         // In the order of their names, as they are signed.
         let candidates: [(bool, &str, &[u8]); MAX_SIGNED] = [
             (in_trailer, "content-encoding", b"aws-chunked"),
             (true, "host", host),
             (request.range.is_some(), "range", range),
+            (begins_upload, "x-amz-checksum-algorithm", kind.map_or(b"", |kind| kind.algorithm.as_bytes())),
             (reads_sum, "x-amz-checksum-mode", b"ENABLED"),
             (true, "x-amz-content-sha256", payload),
             (true, "x-amz-date", stamp.text()),
             (in_trailer, "x-amz-decoded-content-length", length),
             (!token.is_empty(), "x-amz-security-token", token),
-            (in_trailer, "x-amz-trailer", b"x-amz-checksum-crc32c"),
+            (in_trailer, "x-amz-trailer", kind.map_or(b"", |kind| kind.header.as_bytes())),
         ];
         let mut signed: [(&str, &[u8]); MAX_SIGNED] = [("", &[]); MAX_SIGNED];
         let mut count = 0;
@@ -162,10 +160,11 @@ impl Writer {
         let canonical = Canonical { method: request.method, path, query, headers: signed, payload };
         signer.authorize(head, &canonical, &stamp);
         head.extend_from_slice(b"\r\n");
-        if in_trailer {
-            write_chunk(request, bytes, head, tail);
+        if let (Some(kind), Body::Object(payload, object, bytes)) = (kind, request.body) {
+            let text = payload.checksum(request.checksum, object, bytes);
+            write_chunk(kind.header, &text, bytes, head, tail);
         } else {
-            if request.method == "PUT" {
+            if matches!(request.method, "PUT" | "POST") {
                 write_header(head, "content-length", length);
             }
             head.extend_from_slice(b"\r\n");
@@ -178,7 +177,7 @@ impl Writer {
         if self.bucket.style == Style::Path {
             self.path.extend_from_slice(self.bucket.name.as_bytes());
         }
-        if let Subject::Object(keys, object) = request.subject {
+        if let Subject::Object(keys, object) | Subject::Upload(keys, object, _) = request.subject {
             if self.bucket.style == Style::Path {
                 self.path.push(b'/');
             }
@@ -225,7 +224,7 @@ fn write_header(head: &mut Vec<u8>, name: &str, value: &[u8]) {
 }
 
 /// Ends a head whose body is one chunk with a trailer, begins that chunk, and writes what follows it.
-fn write_chunk(request: &Request<'_>, bytes: u64, head: &mut Vec<u8>, tail: &mut Vec<u8>) {
+fn write_chunk(name: &str, text: &Text, bytes: u64, head: &mut Vec<u8>, tail: &mut Vec<u8>) {
     let mut size = [0; 16];
     let mut at = size.len();
     let mut left = bytes;
@@ -237,8 +236,9 @@ fn write_chunk(request: &Request<'_>, bytes: u64, head: &mut Vec<u8>, tail: &mut
     if bytes > 0 {
         tail.extend_from_slice(b"\r\n");
     }
-    tail.extend_from_slice(b"0\r\nx-amz-checksum-crc32c:");
-    tail.extend_from_slice(&to_base64(request.body.crc32c()));
+    for part in [b"0\r\n", name.as_bytes(), b":", text.as_bytes()] {
+        tail.extend_from_slice(part);
+    }
     tail.extend_from_slice(b"\r\n\r\n");
     let before = if bytes > 0 { size.len() - at + 2 } else { 0 };
     head.extend_from_slice(b"content-length: ");

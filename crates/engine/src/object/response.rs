@@ -1,5 +1,7 @@
 //! The head of an HTTP/1.1 response (RFC 9112), read without a copy.
 
+use crate::object::checksum::Stated;
+
 /// Bytes of a head; AWS's have about 500.
 pub const MAX_HEAD: usize = 16 << 10;
 const END: &[u8] = b"\r\n\r\n";
@@ -15,6 +17,39 @@ pub enum Length {
     Open,
 }
 
+/// Characters of an `ETag` that are kept; S3's have 34 to 40.
+const MAX_ETAG: usize = 64;
+
+/// An `ETag` with its quotes; empty where it is none or too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Etag {
+    characters: [u8; MAX_ETAG],
+    length: u8,
+}
+
+impl Default for Etag {
+    fn default() -> Self {
+        Self { characters: [0; MAX_ETAG], length: 0 }
+    }
+}
+
+impl Etag {
+    fn of(value: &[u8]) -> Self {
+        let mut etag = Self::default();
+        if value.len() <= MAX_ETAG {
+            etag.characters[..value.len()].copy_from_slice(value);
+            etag.length = value.len() as u8;
+        }
+        etag
+    }
+
+    /// Its characters.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.characters[..usize::from(self.length)]
+    }
+}
+
 /// What a head says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
@@ -26,12 +61,15 @@ pub struct Head {
     pub length: Length,
     /// Whether the connection ends after it.
     pub closes: bool,
-    /// The object's CRC32C, where the store states it.
-    pub crc32c: Option<u32>,
+    /// Its `ETag`; empty where there is none.
+    pub etag: Etag,
+    /// The object's checksums, where the store states them.
+    pub stated: Stated,
 }
 
 /// How far a head is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(clippy::large_enum_variant, reason = "one is on the stack at a time, and a box would be an allocation")]
 pub enum Parsed {
     /// It has no end yet.
     Partial,
@@ -67,7 +105,8 @@ fn whole(head: &[u8], bytes: usize) -> Option<Head> {
     if !(100..=599).contains(&status) || !matches!(status_line.get(12), None | Some(b' ')) {
         return None;
     }
-    let (mut length, mut chunked, mut closes, mut crc32c) = (None, false, version == b'0', None);
+    let (mut length, mut chunked, mut closes, mut stated) = (None, false, version == b'0', Stated::default());
+    let mut etag = Etag::default();
     for line in lines {
         let at = line.iter().position(|byte| *byte == b':')?;
         let (name, value) = (&line[..at], line[at + 1..].trim_ascii());
@@ -81,8 +120,10 @@ fn whole(head: &[u8], bytes: usize) -> Option<Head> {
             chunked = value.eq_ignore_ascii_case(b"chunked").then_some(true)?;
         } else if name.eq_ignore_ascii_case(b"connection") {
             closes |= value.eq_ignore_ascii_case(b"close");
-        } else if name.eq_ignore_ascii_case(b"x-amz-checksum-crc32c") {
-            crc32c = from_base64(value);
+        } else if name.eq_ignore_ascii_case(b"etag") {
+            etag = Etag::of(value);
+        } else {
+            stated.take(name, value);
         }
     }
     let length = match (length, chunked) {
@@ -91,7 +132,22 @@ fn whole(head: &[u8], bytes: usize) -> Option<Head> {
         (None, true) => Length::Chunks,
         (None, false) => Length::Open,
     };
-    Some(Head { status, bytes, length, closes: closes || length == Length::Open, crc32c })
+    Some(Head { status, bytes, length, closes: closes || length == Length::Open, etag, stated })
+}
+
+/// Leaves of a body the data of its chunks, where it has chunks.
+pub fn join(body: &mut Vec<u8>, spans: &[(u64, u64)]) {
+    let mut length = 0;
+    for &(from, end) in spans {
+        let (from, end) = (from as usize, (end as usize).min(body.len()));
+        if from < end {
+            body.copy_within(from..end, length);
+            length += end - from;
+        }
+    }
+    if !spans.is_empty() {
+        body.truncate(length);
+    }
 }
 
 /// A whole number of decimal digits alone.
@@ -100,28 +156,6 @@ fn number(digits: &[u8]) -> Option<u64> {
         return None;
     }
     digits.iter().try_fold(0, |sum, digit| digit.is_ascii_digit().then(|| sum * 10 + u64::from(digit - b'0')))
-}
-
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-/// A checksum of four bytes in base64: eight characters, of which the last two fill up.
-#[must_use]
-pub fn to_base64(sum: u32) -> [u8; 8] {
-    let bits = u64::from(sum) << 4;
-    let mut text = *b"========";
-    for (at, place) in text.iter_mut().take(6).enumerate() {
-        *place = ALPHABET[(bits >> (30 - 6 * at) & 63) as usize];
-    }
-    text
-}
-
-fn from_base64(text: &[u8]) -> Option<u32> {
-    let (digits, fill) = text.split_at_checked(6)?;
-    let mut bits = 0_u64;
-    for digit in digits {
-        bits = bits << 6 | ALPHABET.iter().position(|known| known == digit)? as u64;
-    }
-    (fill == b"==").then_some((bits >> 4) as u32)
 }
 
 #[cfg(test)]
@@ -167,16 +201,5 @@ mod tests {
         }
         let endless = format!("HTTP/1.1 200 OK\r\n{}", "x: y\r\n".repeat(MAX_HEAD));
         assert_eq!(parse(endless.as_bytes()), Parsed::Wrong);
-    }
-
-    #[test]
-    fn checksums_are_written_and_read_in_base64() {
-        // CRC32C of "123456789" (RFC 3720, appendix B.4, and the catalogue of CRCs).
-        assert_eq!(&to_base64(0xe306_9283), b"4waSgw==");
-        for sum in [0, 1, 0xe306_9283, u32::MAX] {
-            assert_eq!(from_base64(&to_base64(sum)), Some(sum));
-        }
-        assert_eq!(from_base64(b"4waSg==="), None);
-        assert_eq!(from_base64(b"short"), None);
     }
 }

@@ -3,6 +3,7 @@
 use crate::contract::reading::{CpuTime, Fault, Reading, Samples, Stream};
 use crate::object::exchange::Moments;
 use crate::object::failure::{Failure, ALL, KINDS};
+use crate::object::options::Operation;
 use crate::object::paths::Paths;
 use crate::object::plan::Work;
 use crate::timing::histogram::Histogram;
@@ -53,22 +54,31 @@ impl Progress {
     }
 }
 
+/// What one thread counted of one operation.
+pub struct Share {
+    operation: Operation,
+    /// Times until the first byte, from when the request was due.
+    first_byte: Histogram,
+    /// Times until the last byte.
+    total: Histogram,
+    /// Complete requests.
+    operations: u64,
+    /// Failures by kind.
+    failures: [u64; KINDS],
+}
+
 /// What one thread counted.
 pub struct Tally {
-    /// Times until the first byte, from when the request was due.
-    pub first_byte: Histogram,
-    /// Times until the last byte.
-    pub total: Histogram,
+    /// Counts of each operation.
+    pub shares: Vec<Share>,
     /// Times until a failure.
     pub failed: Histogram,
     /// Times until a connection was made.
     pub connect: Histogram,
+    /// Times of the parts of multipart uploads.
+    pub part: Histogram,
     /// Progress over time.
     pub progress: Progress,
-    /// Complete requests.
-    pub operations: u64,
-    /// Failures by kind.
-    pub failures: [u64; KINDS],
     /// Requests that were sent again, because they had to succeed.
     pub repeated: u64,
     /// What is known of its connections.
@@ -88,15 +98,20 @@ pub struct Tally {
 impl Tally {
     /// An empty one; it allocates all that it will need.
     #[must_use]
-    pub fn new(runtime_s: f64, interval_s: f64) -> Self {
-        Self {
+    pub fn new(operations: &[Operation], runtime_s: f64, interval_s: f64) -> Self {
+        let share = |operation: &Operation| Share {
+            operation: *operation,
             first_byte: Histogram::new(),
             total: Histogram::new(),
-            failed: Histogram::new(),
-            connect: Histogram::new(),
-            progress: Progress::new(runtime_s, interval_s),
             operations: 0,
             failures: [0; KINDS],
+        };
+        Self {
+            shares: operations.iter().map(share).collect(),
+            failed: Histogram::new(),
+            connect: Histogram::new(),
+            part: Histogram::new(),
+            progress: Progress::new(runtime_s, interval_s),
             repeated: 0,
             paths: Paths::default(),
             cpu: CpuTime::default(),
@@ -108,30 +123,37 @@ impl Tally {
     }
 
     /// Counts a complete request.
-    pub fn complete(&mut self, moments: &Moments) {
-        self.operations += 1;
-        self.first_byte.record(moments.first_ns.saturating_sub(moments.due_ns));
-        self.total.record(moments.last_ns.saturating_sub(moments.due_ns));
+    pub fn complete(&mut self, operation: Operation, moments: &Moments) {
+        if let Some(share) = self.shares.iter_mut().find(|share| share.operation == operation) {
+            share.operations += 1;
+            share.first_byte.record(moments.first_ns.saturating_sub(moments.due_ns));
+            share.total.record(moments.last_ns.saturating_sub(moments.due_ns));
+        }
         self.last_ns = self.last_ns.max(moments.last_ns);
         self.progress.add(moments.last_ns, 1, 0);
     }
 
     /// Counts a failure of a request that was due at `due_ns`.
-    pub fn fail(&mut self, failure: Failure, due_ns: u64, now_ns: u64) {
-        self.failures[failure.number()] += 1;
+    pub fn fail(&mut self, operation: Operation, failure: Failure, due_ns: u64, now_ns: u64) {
+        if let Some(share) = self.shares.iter_mut().find(|share| share.operation == operation) {
+            share.failures[failure.number()] += 1;
+        }
         self.failed.record(now_ns.saturating_sub(due_ns));
     }
 
     fn merge(&mut self, other: &Self) {
-        self.first_byte.merge(&other.first_byte);
-        self.total.merge(&other.total);
+        for (share, more) in self.shares.iter_mut().zip(&other.shares) {
+            share.first_byte.merge(&more.first_byte);
+            share.total.merge(&more.total);
+            share.operations += more.operations;
+            for (sum, more) in share.failures.iter_mut().zip(more.failures) {
+                *sum += more;
+            }
+        }
         self.failed.merge(&other.failed);
         self.connect.merge(&other.connect);
+        self.part.merge(&other.part);
         self.progress.merge(&other.progress);
-        self.operations += other.operations;
-        for (sum, more) in self.failures.iter_mut().zip(other.failures) {
-            *sum += more;
-        }
         self.repeated += other.repeated;
         self.paths.merge(&other.paths);
         self.cpu += other.cpu;
@@ -141,10 +163,22 @@ impl Tally {
         self.stopped |= other.stopped;
     }
 
-    /// All failures.
+    /// All complete requests.
     #[must_use]
-    pub fn failed(&self) -> u64 {
-        self.failures.iter().sum()
+    pub fn operations(&self) -> u64 {
+        self.shares.iter().map(|share| share.operations).sum()
+    }
+
+    /// All failures by kind.
+    #[must_use]
+    pub fn failures(&self) -> [u64; KINDS] {
+        std::array::from_fn(|kind| self.shares.iter().map(|share| share.failures[kind]).sum())
+    }
+
+    /// The mean time until the first byte, ns.
+    fn first_byte_mean(&self) -> f64 {
+        let sum: f64 = self.shares.iter().map(|share| share.first_byte.mean() * share.operations as f64).sum();
+        sum / self.operations().max(1) as f64
     }
 }
 
@@ -161,14 +195,26 @@ pub fn sum(tallies: Vec<Tally>) -> Option<Tally> {
 #[must_use]
 pub fn make_reading(tally: &Tally, work: &Work, concurrency: usize) -> Reading {
     let elapsed_s = tally.last_ns.saturating_sub(tally.begin_ns) as f64 / 1e9;
-    let name = work.operation.word();
-    let mut stream = Stream { bytes: tally.operations * work.bytes(), ..Stream::new(name, tally.operations) };
-    stream.add_latency("total", &tally.total);
-    stream.add_latency("first_byte", &tally.first_byte);
-    if tally.connect.count() > 0 {
+    let make_stream = |share: &Share| {
+        let bytes = share.operations * work.bytes(share.operation);
+        let mut stream = Stream { bytes, ..Stream::new(share.operation.word(), share.operations) };
+        if share.total.count() > 0 || tally.shares.len() == 1 {
+            stream.add_latency("total", &share.total);
+            stream.add_latency("first_byte", &share.first_byte);
+        }
+        stream
+    };
+    let mut streams: Vec<Stream> = tally.shares.iter().map(make_stream).collect();
+    let moved: u64 = streams.iter().map(|stream| stream.bytes).sum();
+    if let (Some(stream), true) = (streams.first_mut(), tally.connect.count() > 0) {
         stream.add_latency("connect", &tally.connect);
     }
-    let mut streams = vec![stream];
+    if tally.part.count() > 0 {
+        // Parts are no operations, so the stream has their times alone.
+        let mut part = Stream::new("part", 0);
+        part.add_latency("total", &tally.part);
+        streams.push(part);
+    }
     if tally.failed.count() > 0 {
         let mut failed = Stream::new("failed", 0);
         failed.add_latency("until_failure", &tally.failed);
@@ -183,32 +229,40 @@ pub fn make_reading(tally: &Tally, work: &Work, concurrency: usize) -> Reading {
         samples: Samples {
             interval_s: tally.progress.interval_ns as f64 / 1e9,
             operations: sampled(&tally.progress.operations),
-            bytes: if work.bytes() > 0 { sampled(&tally.progress.bytes) } else { Vec::new() },
+            bytes: if tally.shares.iter().any(|share| work.bytes(share.operation) > 0) {
+                sampled(&tally.progress.bytes)
+            } else {
+                Vec::new()
+            },
         },
         cpu: tally.cpu,
-        concurrency_requested: if is_open { 0.0 } else { concurrency as f64 },
+        // Of a multipart upload the parts are in flight, and an operation is the whole object.
+        concurrency_requested: if is_open || work.operation == Operation::Multipart { 0.0 } else { concurrency as f64 },
         interrupted: tally.stopped,
         ..Reading::default()
     };
-    for (kind, count) in ALL.into_iter().zip(tally.failures).filter(|(_, count)| *count > 0) {
-        reading.faults.push(Fault { operation: name.into(), errno: 0, says: kind.says().into(), count });
+    for share in &tally.shares {
+        for (kind, count) in ALL.into_iter().zip(share.failures).filter(|(_, count)| *count > 0) {
+            let operation = share.operation.word().into();
+            reading.faults.push(Fault { operation, errno: 0, says: kind.says().into(), count });
+        }
     }
     if tally.repeated > 0 {
         reading.note("requests_repeated", format!("{} requests failed and were sent again", tally.repeated));
     }
-    let requests = tally.operations + tally.failed();
-    reading.detail("failed_share", tally.failed() as f64 / requests.max(1) as f64);
+    let (operations, failed) = (tally.operations(), tally.failures().iter().sum::<u64>());
+    reading.detail("failed_share", failed as f64 / (operations + failed).max(1) as f64);
     reading.detail("connections_made", tally.connect.count());
-    reading.detail("first_byte_mean_ns", tally.first_byte.mean());
+    reading.detail("first_byte_mean_ns", tally.first_byte_mean());
     let spent_s = tally.cpu.user_s + tally.cpu.system_s;
-    if tally.operations > 0 {
-        reading.detail("client_cpu_s_per_operation", spent_s / tally.operations as f64);
+    if operations > 0 {
+        reading.detail("client_cpu_s_per_operation", spent_s / operations as f64);
     }
-    if work.bytes() > 0 && tally.operations > 0 {
-        reading.detail("client_cpu_s_per_gb", spent_s * 1e9 / (tally.operations * work.bytes()) as f64);
+    if moved > 0 {
+        reading.detail("client_cpu_s_per_gb", spent_s * 1e9 / moved as f64);
     }
     if is_open && elapsed_s > 0.0 {
-        let reached = tally.operations as f64 / work.runtime_s.max(elapsed_s.min(work.runtime_s));
+        let reached = operations as f64 / work.runtime_s.max(elapsed_s.min(work.runtime_s));
         reading.detail("requests_late", tally.late);
         if reached < RATE_REACHED * work.rate {
             reading.note("rate_not_reached", format!("{reached:.0} of {:.0} requests/s were complete", work.rate));
@@ -220,29 +274,30 @@ pub fn make_reading(tally: &Tally, work: &Work, concurrency: usize) -> Reading {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::options::Operation;
 
     #[test]
     fn failures_are_counted_by_kind_and_timed_apart() {
         let work = Work {
             operation: Operation::Get,
+            mix: crate::object::mix::Mix::default(),
             objects: 1,
             object_size: 1000,
             range_size: 1,
+            part_size: 1,
             once: false,
             attempts: 1,
             rate: 0.0,
             runtime_s: 1.0,
             seed: 1,
         };
-        let mut first = Tally::new(1.0, 0.5);
+        let mut first = Tally::new(&[Operation::Get], 1.0, 0.5);
         first.begin_ns = 10;
-        first.complete(&Moments { due_ns: 10, first_ns: 20, last_ns: 1_000_000_010 });
-        first.fail(Failure::SlowDown, 10, 510);
-        let mut second = Tally::new(1.0, 0.5);
+        first.complete(Operation::Get, &Moments { due_ns: 10, first_ns: 20, last_ns: 1_000_000_010 });
+        first.fail(Operation::Get, Failure::SlowDown, 10, 510);
+        let mut second = Tally::new(&[Operation::Get], 1.0, 0.5);
         second.begin_ns = 12;
-        second.fail(Failure::SlowDown, 10, 1010);
-        second.fail(Failure::Lost, 10, 1010);
+        second.fail(Operation::Get, Failure::SlowDown, 10, 1010);
+        second.fail(Operation::Get, Failure::Lost, 10, 1010);
         let both = sum(vec![first, second]).unwrap();
         let reading = make_reading(&both, &work, 4);
         assert_eq!((reading.elapsed_s, reading.streams[0].bytes), (1.0, 1000));

@@ -5,17 +5,18 @@ use std::os::fd::OwnedFd;
 
 use rustix::event::{epoll, poll, PollFd, PollFlags, Timespec};
 
-use crate::contract::kernel::{Error, Stop};
+use crate::contract::kernel::Error;
 use crate::object::connection::Connection;
-use crate::object::exchange::{Event, Expected, Sending};
+use crate::object::exchange::Event;
 use crate::object::failure::Failure;
-use crate::object::options::{Bucket, Checksum, Operation};
+use crate::object::multipart::{count_parts, Uploads, PART_ROOM};
+use crate::object::options::Operation;
 use crate::object::paths::Paths;
-use crate::object::payload::Payload;
-use crate::object::plan::{Plan, Step, Work};
-use crate::object::request::{listing_query, Body, Request, Subject, Writer};
-use crate::object::stored::Stored;
+use crate::object::plan::{Plan, Stage, Step};
+use crate::object::request::{listing_query, Body, Writer};
+use crate::object::shared::Shared;
 use crate::object::tally::Tally;
+use crate::object::tls;
 use crate::sys::tcp_info;
 use crate::timing::clock::now_ns;
 use crate::timing::cpu_time;
@@ -37,28 +38,6 @@ const FINE_NS: u64 = 2_000_000;
 /// Keys in a page of a listing.
 const PAGE: u64 = 1000;
 
-/// What every thread of a run shares.
-pub struct Shared<'a> {
-    /// The bucket.
-    pub bucket: &'a Bucket,
-    /// Its objects.
-    pub stored: &'a Stored,
-    /// What is done.
-    pub work: &'a Work,
-    /// What protects bodies.
-    pub checksum: Checksum,
-    /// The bytes of what is written.
-    pub payload: &'a Payload,
-    /// Deadline of a request beside its transfer, ns.
-    pub timeout_ns: u64,
-    /// Whether connections are kept.
-    pub keep_alive: bool,
-    /// Ends it early.
-    pub stop: &'a Stop,
-    /// Ends all threads where one found that nothing can be measured.
-    pub broken: &'a Stop,
-}
-
 /// One thread.
 pub struct Worker<'a> {
     shared: &'a Shared<'a>,
@@ -72,6 +51,9 @@ pub struct Worker<'a> {
     free: Vec<usize>,
     buffer: Vec<u8>,
     query: Vec<u8>,
+    /// The body that completes a multipart upload.
+    parts: Vec<u8>,
+    uploads: Option<Uploads>,
     /// Number of the first connection among those of all threads.
     first: usize,
     busy: usize,
@@ -93,16 +75,25 @@ impl<'a> Worker<'a> {
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)
             .map_err(|errno| Error::machine("make an epoll", &errno.into()))?;
         let room = writer.room();
+        let is_multipart = shared.work.operation == Operation::Multipart;
+        let uploads = is_multipart.then(|| Uploads::new(shared.work, count));
+        let parts = if is_multipart {
+            count_parts(shared.work.object_size, shared.work.part_size) as usize * PART_ROOM
+        } else {
+            0
+        };
         Ok(Self {
             shared,
             writer,
             plan,
             poll,
-            connections: (0..count).map(|_| Connection::new(room)).collect(),
+            connections: (0..count).map(|_| Connection::new(room, parts)).collect(),
             rests: Vec::with_capacity(count),
             free: Vec::with_capacity(count),
             buffer: vec![0; BUFFER],
             query: listing_query(&shared.stored.prefix, "", "", PAGE),
+            parts: Vec::with_capacity(parts),
+            uploads,
             first,
             busy: 0,
             moved: 0,
@@ -137,7 +128,7 @@ impl<'a> Worker<'a> {
                         self.connected(number);
                         left -= 1;
                     }
-                    Event::Pending => {}
+                    Event::Pending => self.watch(number, self.connections[number].waits_to_write),
                     _ => return Err(self.unreached(number, &io::Error::from_raw_os_error(libc::ECONNREFUSED))),
                 }
             }
@@ -148,8 +139,10 @@ impl<'a> Worker<'a> {
     fn unreached(&self, number: usize, error: &io::Error) -> Error {
         let places = &self.shared.bucket.places;
         let place = &places[(self.first + number) % places.len()];
-        let doing = format!("connect to the store at http://{}", place.host);
-        Error::machine(doing, error).also(Failure::Unreachable.advice())
+        if let Some(fault) = self.connections[number].tls_fault() {
+            return tls::refusal(&place.url(), fault);
+        }
+        Error::machine(format!("connect to the store at {}", place.url()), error).also(Failure::Unreachable.advice())
     }
 
     /// Does its part until time is over and all its requests are.
@@ -164,7 +157,7 @@ impl<'a> Worker<'a> {
         loop {
             let now = now_ns();
             while let Some(number) = self.free.pop() {
-                let Some(step) = self.plan.take(now) else {
+                let Some(step) = self.take(now) else {
                     self.free.push(number);
                     break;
                 };
@@ -204,8 +197,25 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
+    /// The next request that may begin now: what is left of uploads comes before what another operation begins.
+    fn take(&mut self, now: u64) -> Option<Step> {
+        let Some(uploads) = &mut self.uploads else { return self.plan.take(now) };
+        if let Some(step) = uploads.take_end() {
+            return Some(step);
+        }
+        if uploads.wants_more(self.connections.len()) {
+            if let Some(step) = self.plan.take(now) {
+                return uploads.begin(step);
+            }
+        }
+        uploads.take_part(now)
+    }
+
     /// Whether no request will begin any more.
     fn is_over(&mut self, now: u64) -> bool {
+        if self.uploads.as_ref().is_some_and(|uploads| !uploads.is_empty()) {
+            return false;
+        }
         if now >= self.plan.end_ns() {
             return true;
         }
@@ -236,7 +246,7 @@ impl<'a> Worker<'a> {
         let places = &self.shared.bucket.places;
         let place = &places[(self.first + number) % places.len()];
         let connection = &mut self.connections[number];
-        connection.connect(&place.address)?;
+        connection.connect(place)?;
         if let Some(stream) = connection.stream() {
             epoll::add(&self.poll, stream, epoll::EventData::new_u64(number as u64), BOTH)?;
         }
@@ -274,33 +284,22 @@ impl<'a> Worker<'a> {
                 return;
             }
         }
-        let (work, payload) = (self.shared.work, self.shared.payload);
-        let subject = match work.operation {
-            Operation::List => Subject::Bucket(&self.query),
-            _ => Subject::Object(&self.shared.stored.keys, step.object),
-        };
-        let body_bytes = if work.operation == Operation::Put { work.object_size } else { 0 };
-        let body = match work.operation {
-            Operation::Put => Body::Object(payload, step.object, work.object_size),
-            _ => Body::Empty,
-        };
-        let reads = matches!(work.operation, Operation::Get | Operation::Range);
-        let checksum = if reads || body_bytes > 0 || work.operation == Operation::Put {
-            self.shared.checksum
-        } else {
-            Checksum::Nothing
-        };
-        let request = Request { method: method(work.operation), subject, range: step.range, checksum, body };
+        let (shared, payload) = (self.shared, self.shared.payload);
+        let bytes = self.uploads.as_ref().map_or(shared.work.bytes(step.operation), |uploads| uploads.bytes(&step));
+        if let Some(uploads) = &self.uploads {
+            uploads.write_query(&step, &mut self.query);
+            if step.stage == Stage::Complete {
+                uploads.write_parts(&step, shared.checksum.kind(), &mut self.parts);
+            }
+        }
+        let request = shared.request(&step, bytes, &self.query, &self.parts);
         let connection = &mut self.connections[number];
         self.writer.write(&request, self.first + number, &mut connection.head, &mut connection.tail);
-        let transfer_ns = work.bytes() / SLOWEST * 1_000_000_000;
-        let expected = Expected {
-            bytes: reads.then(|| work.bytes()),
-            no_body: work.operation == Operation::Head,
-            sums: reads && checksum == Checksum::Crc32c,
-        };
-        let deadline_ns = now_ns() + self.shared.timeout_ns + transfer_ns;
-        let sending = Sending { step, body_bytes, expected, deadline_ns };
+        if let Body::Bytes(parts) = request.body {
+            connection.tail.extend_from_slice(parts);
+        }
+        let deadline_ns = now_ns() + shared.timeout_ns + bytes / SLOWEST * 1_000_000_000;
+        let sending = shared.sending(step, bytes, deadline_ns);
         let was_writing = connection.waits_to_write;
         let event = connection.send(sending, payload, &mut self.moved);
         self.follow(number, event, was_writing);
@@ -312,7 +311,10 @@ impl<'a> Worker<'a> {
         let was_writing = self.connections[number].waits_to_write;
         let was_connecting = self.connections[number].is_connecting();
         let event = self.go_on(number, writable);
-        if was_connecting && event != Event::Failed(Failure::Unreachable) && !self.connections[number].is_connecting() {
+        if was_connecting
+            && !matches!(event, Event::Failed(Failure::Unreachable | Failure::Tls))
+            && !self.connections[number].is_connecting()
+        {
             self.tally.connect.record(now_ns() - self.connections[number].began_ns);
         }
         if was_busy {
@@ -339,10 +341,10 @@ impl<'a> Worker<'a> {
                 let connection = &mut self.connections[number];
                 connection.failures = 0;
                 let moments = connection.moments();
-                self.tally.complete(&moments);
                 self.tally.paths.complete(self.first + number, moments.last_ns.saturating_sub(moments.due_ns));
+                self.count(number);
                 if !self.shared.keep_alive {
-                    connection.close();
+                    self.connections[number].close();
                 }
                 self.free.push(number);
             }
@@ -354,6 +356,35 @@ impl<'a> Worker<'a> {
                 }
                 self.end_failed(number, step, failure);
             }
+        }
+    }
+
+    /// Counts a complete request, or takes what it brought for its upload.
+    fn count(&mut self, number: usize) {
+        let connection = &self.connections[number];
+        let (step, moments) = (connection.sending().step, connection.moments());
+        let Some(uploads) = &mut self.uploads else {
+            if step.operation == Operation::Put && self.shared.work.operation == Operation::Mixed {
+                self.plan.wrote(&step);
+            }
+            return self.tally.complete(step.operation, &moments);
+        };
+        match step.stage {
+            Stage::Create => {
+                if let Err(due_ns) = uploads.created(&step, connection.kept()) {
+                    self.tally.fail(step.operation, Failure::Malformed, due_ns, moments.last_ns);
+                }
+            }
+            Stage::Part(_) => {
+                let etag = connection.answer().map(|head| head.etag);
+                uploads.received(&step, etag.unwrap_or_default(), &connection.tail);
+                self.tally.part.record(moments.last_ns.saturating_sub(moments.due_ns));
+            }
+            Stage::Complete => {
+                uploads.end(&step);
+                self.tally.complete(step.operation, &moments);
+            }
+            Stage::Whole | Stage::Abort => uploads.end(&step),
         }
     }
 
@@ -370,7 +401,10 @@ impl<'a> Worker<'a> {
             self.plan.repeat(step);
             return;
         }
-        self.tally.fail(failure, step.due_ns, now);
+        let due_ns = self.uploads.as_mut().map_or(Some(step.due_ns), |uploads| uploads.fail(&step));
+        if let Some(due_ns) = due_ns {
+            self.tally.fail(step.operation, failure, due_ns, now);
+        }
         self.tally.paths.fail(self.first + number);
     }
 
@@ -399,12 +433,3 @@ impl<'a> Worker<'a> {
 
 const WRITABLE: epoll::EventFlags = epoll::EventFlags::OUT.union(epoll::EventFlags::ERR).union(epoll::EventFlags::HUP);
 const BOTH: epoll::EventFlags = epoll::EventFlags::IN.union(epoll::EventFlags::OUT);
-
-fn method(operation: Operation) -> &'static str {
-    match operation {
-        Operation::Get | Operation::Range | Operation::List => "GET",
-        Operation::Put => "PUT",
-        Operation::Head => "HEAD",
-        Operation::Delete => "DELETE",
-    }
-}

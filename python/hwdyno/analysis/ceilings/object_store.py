@@ -11,7 +11,7 @@ from hwdyno.model.units import format_bytes_s, format_value, plural, positive
 from hwdyno.model.words import Ceiling, ExperimentResult, Measurement, Run
 
 METRIC = "object/"
-_DIRECTIONS = {"get": "down", "range": "down", "put": "up"}
+_DIRECTIONS = {"get": "down", "range": "down", "put": "up", "multipart": "up"}
 COPIES = 2
 """How often each byte is copied on loopback: into the kernel by one end, out of it by the other."""
 

@@ -36,7 +36,7 @@ MILLION = 1e6
 SLOW_LISTING_S = 20.0
 """Time of a listing of a million keys from which on it is worth a word."""
 _READS = {"get", "range", "head"}
-_OF_BYTES = {"get", "range", "put"}
+_OF_BYTES = {"get", "range", "put", "multipart"}
 
 
 def object_latency(case: Case) -> Verdict | None:

@@ -17,7 +17,7 @@ LARGE, SMALL = 8 << 20, 4096
 def _count_written_bytes(_: Declaration, point: Parameters, storage_takes: float) -> float:
     """Bytes that a reading writes at most: what a store takes in its time, or the objects that it deletes."""
     match point.get("operation"):
-        case "put":
+        case "put" | "multipart" | "mixed":
             return storage_takes
         case "delete":
             return number_at(point, "objects") * number_at(point, "object_size")

@@ -32,6 +32,14 @@ _CHECKS = {"get": "head", "range": "head", "head": "head", "list": "list", "put"
 """The request before each reading that checks whether it can be measured."""
 
 
+_UPLOADS = {"put", "multipart"}
+_PRICED_AS = {"range": "get", "multipart": "put"}
+"""A part, and what begins and ends an upload in parts, is priced as a put."""
+MIN_PART_BYTES = 5 << 20
+"""The smallest part that S3 takes, and the default."""
+WARPS_MIX = "get=45,head=30,put=15,delete=10"
+
+
 def parse_prices(text: str) -> dict[str, float]:
     """The prices of ``put=0.005,get=0.0004,out=0.09`` by name; raises ``UserError``."""
     known, found = (*REQUESTS, OUT), dict[str, float]()
@@ -95,14 +103,32 @@ def count_requests(
         made = int(objects) * readings
         counted.update({"put": made, "delete": made})
         return counted, made * size, 0.0
-    moved = {"get": size, "put": size, "range": number_at(point, "range_size", size)}.get(operation, 0.0)
-    moved = KEY_BYTES * min(PAGE_KEYS, objects) if operation == "list" else moved
+    shares = _parse_mix(str(point.get("mix") or "")) if operation == "mixed" else {operation: 1.0}
+    bytes_of = {
+        "get": size, "put": size, "multipart": size, "range": number_at(point, "range_size", size),
+        "list": KEY_BYTES * min(PAGE_KEYS, objects),
+    }  # fmt: skip
+    moved = {name: share * bytes_of.get(name, 0.0) for name, share in shares.items()}
+    up = sum(bytes_ for name, bytes_ in moved.items() if name in _UPLOADS)
+    # A link has both directions at once.
+    busiest = max(up, sum(moved.values()) - up)
     rate = number_at(point, "concurrency", 20.0) / MIN_REQUEST_S
-    rate = min(rate, number_at(point, "rate") or math.inf, link_bytes_s / moved if moved else math.inf)
+    rate = min(rate, number_at(point, "rate") or math.inf, link_bytes_s / busiest if busiest else math.inf)
     # Those in flight as time ends are complete, too.
     sent = math.ceil(rate * seconds) + int(number_at(point, "concurrency", 20.0)) * readings
-    counted.update({"get" if operation == "range" else operation: sent})
-    return counted, sent * moved * (operation == "put"), sent * moved * (operation != "put")
+    parts = math.ceil(size / number_at(point, "part_size", MIN_PART_BYTES))
+    for name, share in shares.items():
+        each = 2 + parts if name == "multipart" else 1
+        counted.update({_PRICED_AS.get(name, name): math.ceil(share * sent) * each})
+    return counted, sent * up, sent * (sum(moved.values()) - up)
+
+
+def _parse_mix(text: str) -> dict[str, float]:
+    """The share of each operation of ``get=75,put=25``, of a whole; an empty text is warp's mix."""
+    parts = [part.partition("=") for part in (text or WARPS_MIX).split(",")]
+    weights = {name.strip(): printed_number(weight) or 0.0 for name, _, weight in parts}
+    whole = sum(weights.values())
+    return {name: weight / whole for name, weight in weights.items() if whole}
 
 
 def _format_price(amount: float) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hwdyno.measure.scenarios import object_prices
 from hwdyno.measure.scenarios.kinds import Kind
+from hwdyno.measure.scenarios.object_prices import MIN_PART_BYTES
 from hwdyno.measure.scenarios.preparation import Preparation, Says, make_error
 from hwdyno.measure.scenarios.request import Option, Request
 from hwdyno.measure.scenarios.scenario import Scenario
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 """Environment variables with the endpoint, as every S3 tool takes them."""
-CONNECTION = ("endpoint", "bucket", "prefix", "region", "style", "timeout", "seed")
+CONNECTION = ("endpoint", "bucket", "prefix", "region", "style", "tls", "ca_file", "timeout", "seed")
 """Parameters by which a kernel reaches the store."""
 ROOM_BYTES = 1 << 30
 """Objects of one size take this much room in the store, unless their number is given."""
@@ -36,7 +37,7 @@ MIN_OBJECTS, MAX_OBJECTS = 4, 64
 MAX_THREADS = 4
 """Threads of the client, unless they are given: each moves several GB/s."""
 EXPERIMENTS = ("object.get", "object.put", "object.small", "object.metadata", "object.rate")
-READS = ("get", "range", "head", "list")
+READS = ("get", "range", "head", "list", "mixed")
 """Operations on objects that are made before."""
 
 
@@ -54,6 +55,8 @@ def make(request: Request, host: Host) -> Scenario:
     prices = object_prices.parse_prices(str(options["price"])) if options["price"] else {}
     if prices and not request.dry_run:
         raise UserError("--price counts what a dry run would cost; add --dry-run")
+    if options["mix"]:
+        request = replace(request, axes={"operation": "mixed", **request.axes})
     if "rate" in request.axes and "concurrency" not in request.axes:
         request = replace(request, axes={**request.axes, "concurrency": "64"})
     base = str(options["prefix"] or "")
@@ -62,7 +65,11 @@ def make(request: Request, host: Host) -> Scenario:
     prefix = f"{base}hwdyno-{secrets.token_hex(8)}/"
     fixed: Parameters = {"endpoint": endpoint, "bucket": str(options["bucket"])}
     threads = max(1, min(MAX_THREADS, host.topology().processors // 2))
-    settled: Parameters = {"prefix": prefix, "client_threads": threads}
+    settled: Parameters = {"prefix": prefix, "client_threads": threads, "tls": endpoint.startswith("https://")}
+    if options["ca_file"]:
+        settled["ca_file"] = str(options["ca_file"])
+    if options["mix"]:
+        settled["mix"] = str(options["mix"])
     placed = [(_place(experiment, fixed, settled, request), request.axes) for experiment in _choose(request)]
     plan = request.plan(placed, host)
     objects = StoredObjects(
@@ -139,9 +146,25 @@ def _describe(plan: Plan, endpoint: str, prefix: str) -> str:
 
 
 def _count_requests(plan: Plan) -> tuple[str, ...]:
-    """A line of a dry run on the requests besides those that are timed."""
+    """Lines of a dry run on the requests besides those that are timed, and on those of each multipart object."""
     made = sum(int(layout["objects"]) for layout in _list_layouts(plan))
-    return (f"{made} PUT and as many DELETE requests besides the timed ones",)
+    lines = [f"{made} PUT and as many DELETE requests besides the timed ones"]
+    for size, part in sorted(_list_parts(plan)):
+        lines.append(
+            f"{-(-size // part)} UploadPart of {format_size(part)}, 1 CreateMultipartUpload and "
+            f"1 CompleteMultipartUpload for each object of {format_size(size)}"
+        )
+    return tuple(lines)
+
+
+def _list_parts(plan: Plan) -> set[tuple[int, int]]:
+    """The sizes of the objects that are written in parts, each with that of a part."""
+    whole = [{**planned.fixed, **point} for planned in plan.experiments for point in planned.points]
+    uploads = [parameters for parameters in whole if parameters.get("operation") == "multipart"]
+    return {
+        (max(1, int(number_at(upload, "object_size", 8 << 20))), int(number_at(upload, "part_size", MIN_PART_BYTES)))
+        for upload in uploads
+    }
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -230,12 +253,15 @@ def _summarize(run: Run) -> Iterator[str]:
 
 
 def _times(point: Measurement) -> str:
+    timed = [stream for stream in point.streams if "first_byte" in stream.latency_ns]
     words = []
-    for kind, name in (("first_byte", "TTFB"), ("total", "TTLB")):
-        found = next((stream.latency_ns[kind] for stream in point.streams if kind in stream.latency_ns), None)
-        if found is not None and found.count:
-            quantiles = ((latency_quantile(found, share) or 0.0) for share in (0.5, 0.99))
-            words.append(f"{name} p50 {format_ns(next(quantiles))} p99 {format_ns(next(quantiles))}")
+    for stream in timed:
+        of_one = f"{stream.name} " if len(timed) > 1 else ""
+        for kind, name in (("first_byte", "TTFB"), ("total", "TTLB")):
+            found = stream.latency_ns.get(kind)
+            if found is not None and found.count:
+                p50, p99 = ((latency_quantile(found, share) or 0.0) for share in (0.5, 0.99))
+                words.append(f"{of_one}{name} p50 {format_ns(p50)} p99 {format_ns(p99)}")
     failed = sum(fault.count for fault in point.faults)
     return ", ".join([*words, *([f"{failed} failed"] if failed else [])])
 
@@ -250,9 +276,11 @@ KIND = Kind(
         Option("--bucket", "the bucket; only keys below hwdyno-… in it are written and removed", "NAME"),
         Option("--prefix", "the folder in the bucket that hwdyno-… is made in", "PREFIX"),
         Option("--price", "with --dry-run: prices of 1,000 requests and a GB out (put=0.005,get=0.0004,out=0.09)", "P"),
+        Option("--ca-file", "the authorities that may sign an https:// store's certificate (PEM)", "FILE"),
+        Option("--mix", "shares of operations: get=45,head=30,put=15,delete=10 (as warp mixed)", "SHARES"),
         Option("--create-bucket", "make the bucket where there is none", kind=bool, default=False),
     ),
     kernel=OBJECT_REQUESTS,
-    hidden={"endpoint", "bucket", "prefix", "seed"},
+    hidden={"endpoint", "bucket", "prefix", "tls", "ca_file", "mix", "seed"},
     experiments=EXPERIMENTS,
 )
