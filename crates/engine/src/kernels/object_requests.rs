@@ -49,19 +49,7 @@ impl Kernel for ObjectRequests {
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
         let Parameters { operation, concurrency, rate, range_size, part_size, ref load, ref store, .. } = *parameters;
-        if operation == Operation::Range && range_size > load.object_size {
-            return Err(Error::usage(format!(
-                "range_size = {range_size}: an object of {} bytes has no such range; use a smaller one",
-                load.object_size
-            )));
-        }
-        let parts = multipart::count_parts(load.object_size, part_size);
-        if operation == Operation::Multipart && parts > multipart::MAX_PARTS {
-            return Err(Error::usage(format!(
-                "part_size = {part_size}: an object of {} bytes has {parts} parts, and S3 takes 10,000; use a larger one",
-                load.object_size
-            )));
-        }
+        check_sizes(parameters)?;
         let end = End::of(store, Some(load.object_size))?;
         let stored = Stored::numbered(&store.keys_of(operation, load.object_size))?;
         let writes = if operation == Operation::Mixed { Operation::Put } else { operation };
@@ -108,6 +96,25 @@ impl Kernel for ObjectRequests {
         }
         Ok(reading)
     }
+}
+
+/// Refuses a range beyond the object, and more parts than S3 takes.
+fn check_sizes(parameters: &Parameters) -> Result<(), Error> {
+    let Parameters { operation, range_size, part_size, ref load, .. } = *parameters;
+    if operation == Operation::Range && range_size > load.object_size {
+        return Err(Error::usage(format!(
+            "range_size = {range_size}: an object of {} bytes has no such range; use a smaller one",
+            load.object_size
+        )));
+    }
+    let parts = multipart::count_parts(load.object_size, part_size);
+    if operation == Operation::Multipart && parts > multipart::MAX_PARTS {
+        return Err(Error::usage(format!(
+            "part_size = {part_size}: an object of {} bytes has {parts} parts, and S3 takes 10,000; use a larger one",
+            load.object_size
+        )));
+    }
+    Ok(())
 }
 
 /// Looks before time begins whether the store has what is read, and whether keys may be written; makes what is deleted.

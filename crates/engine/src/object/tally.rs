@@ -195,31 +195,8 @@ pub fn sum(tallies: Vec<Tally>) -> Option<Tally> {
 #[must_use]
 pub fn make_reading(tally: &Tally, work: &Work, concurrency: usize) -> Reading {
     let elapsed_s = tally.last_ns.saturating_sub(tally.begin_ns) as f64 / 1e9;
-    let make_stream = |share: &Share| {
-        let bytes = share.operations * work.bytes(share.operation);
-        let mut stream = Stream { bytes, ..Stream::new(share.operation.word(), share.operations) };
-        if share.total.count() > 0 || tally.shares.len() == 1 {
-            stream.add_latency("total", &share.total);
-            stream.add_latency("first_byte", &share.first_byte);
-        }
-        stream
-    };
-    let mut streams: Vec<Stream> = tally.shares.iter().map(make_stream).collect();
+    let streams = list_streams(tally, work);
     let moved: u64 = streams.iter().map(|stream| stream.bytes).sum();
-    if let (Some(stream), true) = (streams.first_mut(), tally.connect.count() > 0) {
-        stream.add_latency("connect", &tally.connect);
-    }
-    if tally.part.count() > 0 {
-        // Parts are no operations, so the stream has their times alone.
-        let mut part = Stream::new("part", 0);
-        part.add_latency("total", &tally.part);
-        streams.push(part);
-    }
-    if tally.failed.count() > 0 {
-        let mut failed = Stream::new("failed", 0);
-        failed.add_latency("until_failure", &tally.failed);
-        streams.push(failed);
-    }
     let is_open = work.rate > 0.0;
     let whole = ((elapsed_s * 1e9) as u64 / tally.progress.interval_ns) as usize;
     let sampled = |row: &[u64]| vec![row[..whole.min(row.len())].to_vec()];
@@ -269,6 +246,35 @@ pub fn make_reading(tally: &Tally, work: &Work, concurrency: usize) -> Reading {
         }
     }
     reading
+}
+
+/// A stream for each operation, one with the times of parts, and one with those of failures.
+fn list_streams(tally: &Tally, work: &Work) -> Vec<Stream> {
+    let make_stream = |share: &Share| {
+        let bytes = share.operations * work.bytes(share.operation);
+        let mut stream = Stream { bytes, ..Stream::new(share.operation.word(), share.operations) };
+        if share.total.count() > 0 || tally.shares.len() == 1 {
+            stream.add_latency("total", &share.total);
+            stream.add_latency("first_byte", &share.first_byte);
+        }
+        stream
+    };
+    let mut streams: Vec<Stream> = tally.shares.iter().map(make_stream).collect();
+    if let (Some(stream), true) = (streams.first_mut(), tally.connect.count() > 0) {
+        stream.add_latency("connect", &tally.connect);
+    }
+    if tally.part.count() > 0 {
+        // Parts are no operations, so the stream has their times alone.
+        let mut part = Stream::new("part", 0);
+        part.add_latency("total", &tally.part);
+        streams.push(part);
+    }
+    if tally.failed.count() > 0 {
+        let mut failed = Stream::new("failed", 0);
+        failed.add_latency("until_failure", &tally.failed);
+        streams.push(failed);
+    }
+    streams
 }
 
 #[cfg(test)]

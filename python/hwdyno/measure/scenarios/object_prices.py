@@ -118,8 +118,8 @@ def count_requests(
     sent = math.ceil(rate * seconds) + int(number_at(point, "concurrency", 20.0)) * readings
     parts = math.ceil(size / number_at(point, "part_size", MIN_PART_BYTES))
     for name, share in shares.items():
-        each = 2 + parts if name == "multipart" else 1
-        counted.update({_PRICED_AS.get(name, name): math.ceil(share * sent) * each})
+        requests = 2 + parts if name == "multipart" else 1
+        counted.update({_PRICED_AS.get(name, name): math.ceil(share * sent) * requests})
     return counted, sent * up, sent * (sum(moved.values()) - up)
 
 
