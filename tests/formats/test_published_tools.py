@@ -15,6 +15,7 @@ from hwdyno.explain.findings import explain
 from hwdyno.model.words import Measurement, Run
 from hwdyno.report import sources
 from hwdyno.report.rows import point_label
+from hwdyno.system.store import from_json, to_json
 
 KIB, MIB = 1024, 1 << 20
 
@@ -112,6 +113,26 @@ def test_label_states_no_order_and_depth_that_are_unknown(tmp_path: Path) -> Non
     label = point_label(audited(LONGHORN, tmp_path).experiments[0], 0)
     assert label == "write 16 KiB, 10 jobs"
     assert point_label(audited(USB_COMMAND + USB_RESULT, tmp_path).experiments[0], 0) == "SEQ1M Q64T1 read"
+
+
+WITHOUT_DIGITS = """$ iozone -i 0 -t 2
+\tChildren see throughput for  2 rewriters \t=  2348392.50 KB/sec
+\tMin throughput per process \t\t\t= . KB/sec
+
+| Test | IOPS | BW (MB/s) |
+|---|---|---|
+| write | 284612 | 1165.7 |
+"""
+MISCOUNTED = """[ ID] Interval           Transfer     Bandwidth       Jitter    Lost/Total Datagrams
+[  4]   0.00-2.00   sec  23.8 MBytes   100 Mbits/sec  0.012 ms  1/763 (2.2%)
+[  4] Sent 763 datagrams
+"""
+
+
+@pytest.mark.parametrize("text", [WITHOUT_DIGITS, MISCOUNTED])
+def test_what_a_text_states_is_stored_as_it_was_read(text: str, tmp_path: Path) -> None:
+    run = audited(text, tmp_path)
+    assert from_json(to_json(run)) == run
 
 
 DRIVES = "| Drive | Block | Read MB/s | Write MB/s |\n|---|---|---|---|\n| A | 128k | 450 | 400 |\n"

@@ -252,14 +252,14 @@ def _sum_intervals(lines: list[re.Match[str]], before: str) -> Measurement | Non
 
 def _with_wrong_losses(made: Measurement | None, lines: list[re.Match[str]]) -> Measurement | None:
     """The point with the lines whose share of lost datagrams is not that of their counts: share, lost and sent."""
-    wrong: list[tuple[float, int, int]] = []
+    wrong: list[list[float]] = []
     for line in lines:
         match = _DATAGRAMS.search(line["rest"])
         if match is None or "[" in match[0] or not 0 < int(match[2]) <= int(match[3]):
             continue
         share, counted = number(match[4], 0.01), int(match[2]) / int(match[3])
         if share is not None and abs(share.value / counted - 1) > share.rounding + LOSS_ERROR:
-            wrong.append((share.value, int(match[2]), int(match[3])))
+            wrong.append([share.value, int(match[2]), int(match[3])])
     return made and replace(made, details={**made.details, **({"wrong_losses": wrong} if wrong else {})})
 
 

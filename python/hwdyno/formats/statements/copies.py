@@ -16,12 +16,12 @@ MAX_PARTS, NEAR_ROWS, MAX_ROWS, LONGEST_ROW = 200, 12, 5_000, 400
 _ROW = re.compile(r"^[ \t|]*\d[\d.,]*(?:[ \t|]+\d[\d.,]*){5,40}[ \t|]*$", re.M)
 _CELL = re.compile(r"\d[\d.,]*")
 _CHILDREN = re.compile(
-    r"Children see throughput for\s+(\d{1,5}) ([\w -]{1,40}?)\s*=\s*([\d.]+) [kK]B/sec"
+    r"Children see throughput for\s+(\d{1,5}) ([\w -]{1,40}?)\s*=\s*(\d{1,12}(?:\.\d{1,6})?) [kK]B/sec"
     r"((?:(?!Children see throughput).){0,400})",
     re.S,
 )
-_OF_ONE = re.compile(r"\b(Min|Max) throughput per process\s*=\s*([\d.]+) [kK]B/sec")
-_STREAM = re.compile(r"^[ \t]*(Copy|Scale|Add|Triad):[ \t]+([\d.]+)[ \t]", re.M)
+_OF_ONE = re.compile(r"\b(Min|Max) throughput per process\s*=\s*(\d{1,12}(?:\.\d{1,6})?) [kK]B/sec")
+_STREAM = re.compile(r"^[ \t]*(Copy|Scale|Add|Triad):[ \t]+(\d{1,12}(?:\.\d{1,6})?)[ \t]", re.M)
 _BEST = re.compile(r"\b(?:best|highest|max(?:imum)?|peak)\b", re.I)
 _QUOTED = re.compile(r"(?<![\w.,])(\d{4,9}(?:\.\d{1,3})?) ?M(i?)B/s(?:ec)?\b", re.I)
 _PARTS = re.compile(r"\bmin(?:imum)?\b|\bslowest\b|\bper process\b|\bper thread\b|\bof one\b|\bcopy\b", re.I)
