@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 
 import pytest
 from hwdyno.analysis.ceilings.limits import known_ceilings
 from hwdyno.cli import storage_job
-from hwdyno.cli.main import main, make_parser
+from hwdyno.cli.main import load_subcommand, main, make_parser
 from hwdyno.explain.findings import explain
 from hwdyno.measure import runner
 from hwdyno.measure.hosts.local import Local
@@ -47,7 +46,7 @@ MEASURING = (
 def test_every_command_that_measures_takes_limits(line: str, tmp_path: Path) -> None:
     name, *words = line.split()
     args = make_parser(name).read([*words, "--path", str(tmp_path), *OPTIONS])
-    request = importlib.import_module(f"hwdyno.cli.{name}").request(args)
+    request = load_subcommand(name).request(args)
     assert make_scenario(request, Local()).plan.limits == GIVEN
 
 

@@ -202,7 +202,7 @@ def test_cosbenchs_processing_time_is_until_the_first_byte() -> None:
 def test_archive_of_cosbench_has_the_workers_of_each_stage(tmp_path: Path) -> None:
     write_folder((SEEDS / "cosbench_archive/w1.txt").read_text(), tmp_path)
     run = formats.read_folder(tmp_path)
-    assert run.imported_from == "cosbench-archive" and not rules(run) - {"faults"}
+    assert run.imported_from == "cosbench-archive" and not rules(run) - {"object_faults"}
     prepare, get, put, _ = run.experiments[0].points
     assert prepare.parameters["concurrency"] == 1
     # Two operations share the workers of the main stage.

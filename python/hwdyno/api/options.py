@@ -256,6 +256,7 @@ class ObjectOptions(CommonOptions, total=False):
     concurrency: Integers
     rate: Numbers
     range_size: Integers
+    part_size: Integers
     object_size: Integers
     objects: Integers
     checksum: Texts
@@ -270,6 +271,9 @@ class ObjectOptions(CommonOptions, total=False):
     endpoint: Texts
     bucket: Texts
     prefix: Texts
+    price: Texts
+    ca_file: Texts
+    mix: Texts
     create_bucket: bool
     load: str
 
