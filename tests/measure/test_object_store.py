@@ -101,19 +101,12 @@ def test_a_dry_run_counts_the_requests_of_an_upload(tmp_path: Path) -> None:
     assert "4 UploadPart of 16 MiB" in done.stdout
 
 
+IN_PARTS = ("--operation", "multipart")
+
+
 def test_a_real_store_puts_parts_together(real_store: tuple[str, Path], tmp_path: Path) -> None:
     url, folder = real_store
-    words = (
-        "--endpoint",
-        url,
-        "--bucket",
-        "bench",
-        "--create-bucket",
-        "--object-size",
-        "11M",
-        "--operation",
-        "multipart",
-    )
+    words = ("--endpoint", url, "--bucket", "bench", "--create-bucket", "--object-size", "11M", *IN_PARTS)
     run = measured(tmp_path, *words, "--concurrency", "1,4", "--objects", "2", "--checksum", SUMS)
     for point in run["experiments"][0]["points"]:
         assert not point["faults"] and point["throughput"]["value"] > 0, point["parameters"]
@@ -124,17 +117,7 @@ def test_a_real_store_puts_parts_together(real_store: tuple[str, Path], tmp_path
 
 def test_uploads_of_a_killed_run_are_aborted(real_store: tuple[str, Path], tmp_path: Path) -> None:
     url, folder = real_store
-    words = (
-        "--endpoint",
-        url,
-        "--bucket",
-        "bench",
-        "--create-bucket",
-        "--object-size",
-        "512M",
-        "--operation",
-        "multipart",
-    )
+    words = ("--endpoint", url, "--bucket", "bench", "--create-bucket", "--object-size", "512M", *IN_PARTS)
     environment = {**os.environ, "HWDYNO_HOME": str(tmp_path / "home")}
     with subprocess.Popen(
         command(*words, "--runtime", "30", "--objects", "1"), env=environment, cwd=tmp_path, stderr=subprocess.DEVNULL
@@ -335,6 +318,7 @@ def test_a_store_that_refuses_the_first_request_keeps_nothing(tmp_path: Path, st
         (("--endpoint", alone), "Connection refused"),
         (("--endpoint", store.replace("http:", "https:")), "connect to the store at https://"),
     ):
-        done = hwdyno(tmp_path, *words, "--bucket", "bench", "--budget", "2s", "--no-page", "--quiet")
+        bounds = ("--budget", "2s", "--timeout", "2")
+        done = hwdyno(tmp_path, *words, "--bucket", "bench", *bounds, "--no-page", "--quiet")
         assert done.returncode == 2 and says in done.stderr
         assert "may remain" not in done.stderr

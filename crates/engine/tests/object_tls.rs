@@ -191,7 +191,7 @@ fn a_server_that_speaks_the_other_protocol_is_named() {
 fn a_handshake_that_does_not_end_is_over_by_its_deadline() {
     let silent = raw_store(|mut connection| while connection.read(&mut [0; 4096]).is_ok_and(|count| count > 0) {});
     let found = refused(&given(&silent));
-    assert!(found.contains("connect to the store at https://"), "{found}");
+    assert!(found.contains("connect to the store at https://") && found.contains("port for TLS"), "{found}");
     let slow = raw_store(|mut connection| {
         for byte in [0x16, 3, 3, 0x3f, 0xff].into_iter().chain(std::iter::repeat(0)) {
             if connection.write_all(&[byte]).is_err() {

@@ -30,9 +30,9 @@ class Line:
     """Lower bound: a noisy point is repeated."""
     axes: tuple[Axis, ...]
     """Its kernel's."""
-    most_readings: int = 0
+    max_readings: int = 0
     """The most readings, with the warm-up; 0 where that is not known."""
-    most_s: float = 0.0
+    max_s: float = 0.0
     """The longest time that they measure."""
 
 

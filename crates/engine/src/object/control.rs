@@ -184,6 +184,9 @@ impl Control {
     }
 }
 
+/// Longest time until a connection is made, and until its handshake is over.
+const LONGEST_CONNECT: Duration = Duration::from_secs(10);
+
 /// A connection of one request.
 struct Line {
     transport: Transport,
@@ -194,7 +197,8 @@ impl Line {
     /// Connects, by TLS where the place has it.
     fn open(place: &Place, timeout: Duration, until_ns: u64) -> Result<Self, Error> {
         let options = Options { nodelay: true, ..Options::default() };
-        let connected = net::connect(&place.address, &options, timeout.min(Duration::from_secs(10)));
+        let timeout = timeout.min(LONGEST_CONNECT);
+        let connected = net::connect(&place.address, &options, timeout);
         let unreached = |error: &io::Error| {
             let doing = format!("connect to the store at {}", place.url());
             Error::machine(doing, error).also(Failure::Unreachable.advice())
@@ -202,8 +206,12 @@ impl Line {
         let stream = connected.map_err(|error| unreached(&error))?;
         let transport = Transport::new(stream, place.security.as_ref()).map_err(|error| unreached(&error))?;
         let mut line = Self { transport, buffer: vec![0; BUFFER] };
+        // A server of plain HTTP waits for more of what it takes for a request.
+        let until_ns = until_ns.min(now_ns() + timeout.as_nanos() as u64);
         loop {
-            let left = left(until_ns).map_err(|_| unreached(&ErrorKind::TimedOut.into()))?;
+            let left = left(until_ns).map_err(|_| {
+                unreached(&ErrorKind::TimedOut.into()).also("check that it is the store's port for TLS")
+            })?;
             let stream = line.transport.stream();
             stream.set_read_timeout(Some(left)).map_err(|error| unreached(&error))?;
             stream.set_write_timeout(Some(left)).map_err(|error| unreached(&error))?;

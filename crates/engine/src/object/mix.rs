@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_are_kept_whatever_they_sum_to() {
+    fn shares_need_no_certain_sum() {
         let mix = Mix::read("get=45, head=30,put=15,delete=10").unwrap();
         assert_eq!(mix.operations(), [Operation::Get, Operation::Put, Operation::Head, Operation::Delete]);
         assert!(!mix.is_none() && Mix::default().is_none());

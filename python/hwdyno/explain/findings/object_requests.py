@@ -45,30 +45,31 @@ def object_latency(case: Case) -> Verdict | None:
     if curve is None:
         return None
     loads = {at: as_number(case.result.points[at].parameters.get(axis.name)) or 0.0 for at in curve.points}
-    least_at, most_at = min(loads, key=loads.__getitem__), max(loads, key=loads.__getitem__)
-    least, most = case.result.points[least_at], case.result.points[most_at]
-    here = Case(case.run, case.result, most_at)
+    lowest, highest = min(loads, key=loads.__getitem__), max(loads, key=loads.__getitem__)
+    low_load, load = loads[lowest], loads[highest]
+    least, most = case.result.points[lowest], case.result.points[highest]
+    here = Case(case.run, case.result, highest)
     rates = [mean_rate(least) or 0.0, mean_rate(most) or 0.0]
     total, first = find_times(most, "total"), find_times(most, "first_byte")
-    if loads[most_at] < 4 * loads[least_at] or not all(rates) or total is None or first is None or not total.mean:
+    if load < 4 * low_load or not all(rates) or total is None or first is None or not total.mean:
         return None
     if is_upload(here) and most.bytes > MAX_UPLOAD_BYTES * most.operations:
         return None
     gain, transfer = rates[1] / rates[0], 1 - first.mean / total.mean
-    if gain < LINEAR * loads[most_at] / loads[least_at] or transfer > MOSTLY_TRANSFER or (here.cpu_share or 0.0) > BUSY:
+    if gain < LINEAR * load / low_load or transfer > MOSTLY_TRANSFER or (here.cpu_share or 0.0) > BUSY:
         return None
     before = find_times(least, "total")
-    alone = f", and {format_ns(before.mean)} at {format_load(loads[least_at])}" if before else ""
-    limit = axis.most or 8 * loads[most_at]
-    ends = [format_option(axis, end) for end in (loads[most_at], min(limit, 8 * loads[most_at]))]
+    alone = f", and {format_ns(before.mean)} at {format_load(low_load)}" if before else ""
+    limit = axis.most or 8 * load
+    ends = [format_option(axis, end) for end in (load, min(limit, 8 * load))]
     return Verdict(
         "info",
-        f"Limited by latency, not by the store's rate ({case.label}). {load_words(axis, loads[most_at])} / "
-        f"{format_ns(total.mean)} each = {format_count(loads[most_at] / total.mean * 1e9)} requests/s (Little's law). "
+        f"Limited by latency, not by the store's rate ({case.label}). {load_words(axis, load)} / "
+        f"{format_ns(total.mean)} each = {format_count(load / total.mean * 1e9)} requests/s (Little's law). "
         f"A request takes {format_ns(total.mean)} there{alone}.",
-        {"load": loads[most_at], "latency_ns": total.mean, "gain": gain, "requests_s": rates[1]},
+        {"load": load, "latency_ns": total.mean, "gain": gain, "requests_s": rates[1]},
         f"Keep more requests in flight: {case.command(**{axis.name: '..'.join(ends)})}",
-        points=(most_at,),
+        points=(highest,),
     )
 
 

@@ -75,7 +75,7 @@ def describe_costs(
         sent_bytes += made * float(layout["object_size"])
     for line in lines:
         point = {**fixed.get(line.experiment, {}), **line.parameters}
-        counted, up, down = count_requests(point, line.most_s, line.most_readings, link_bytes_s)
+        counted, up, down = count_requests(point, line.max_s, line.max_readings, link_bytes_s)
         requests.update(counted)
         sent_bytes, received_bytes = sent_bytes + up, received_bytes + down
     counts = ", ".join(f"{name} {format_count(requests[name])}" for name in REQUESTS)
