@@ -27,7 +27,8 @@ test: setup
 QUICK := $(wildcard tests/*/test_network*.py tests/*/test_peers_*.py) tests/measure/test_agent_programs.py tests/cli/test_command_line.py \
 	tests/measure/test_training_bad_luck.py
 test-quick: setup
-	$(BIN)/python -m pytest --collect-only -qq >/dev/null
+	@mkdir -p target
+	$(BIN)/python -m pytest --collect-only -qq >target/collected.txt || { tail -n 40 target/collected.txt; exit 1; }
 	$(BIN)/python tests/retries.py -n $(WORKERS) --dist worksteal -m "not long and not slow and not browser and machine" $(QUICK)
 
 # What is long runs whole; LONG="signals fuzz" chooses parts.

@@ -44,8 +44,9 @@ def test_engine_is_of_the_stable_abi_that_page_names() -> None:
 
 
 @pytest.mark.slow  # it asks PyPI
-@pytest.mark.parametrize(("python", "glibc"), shortly(1, *reversed(ROW.findall(PAGE))))
-def test_wheels_are_there_for_stated_glibc_and_no_older(python: str, glibc: str) -> None:
+@pytest.mark.parametrize("row", shortly(1, *reversed(ROW.findall(PAGE))), ids="-".join)
+def test_wheels_are_there_for_stated_glibc_and_no_older(row: tuple[str, str]) -> None:
+    python, glibc = row
     if UV is None:
         not_packaged("uv is missing; make wheel installs it")
     for machine in ("x86_64", "aarch64"):
