@@ -282,7 +282,10 @@ class PlanRun(RunRecord):
         """Warm each experiment up by its first point, unless it was."""
         for planned in experiments:
             first = self.allowance.list_points(planned)[0]
-            is_late = bool(self.readings) and self.allowance.overruns(planned, first, readings=2)
+            if self.readings:
+                is_late = self.allowance.overruns(planned, first, readings=2)
+            else:
+                is_late = self.allowance.is_long(planned, first)
             if planned.experiment.name not in self.warm and not is_late:
                 self.warm.add(planned.experiment.name)
                 with self._guard_experiments((planned,)):
@@ -363,6 +366,8 @@ class PlanRun(RunRecord):
                 point.done = True
                 self.absent[name] += 1
                 return
+            if isinstance(error, ValueError) and not self.readings and name not in self.warm:
+                raise  # No warm-up has tried the parameters.
             hurt = "" if isinstance(error, HostLostError) else self._hurt(planned)
             if not hurt:
                 self._remember_failure(faults.format_error(error))
