@@ -104,7 +104,7 @@ def setup_s(planned: Planned, point: Parameters) -> float:
 
 
 def _product(parameters: Parameters, names: Sequence[str]) -> float:
-    """The product of these parameters, where what is missing or 0 counts as 1; 0 if one of them is no number."""
+    """The product of some parameters, where one that is missing or 0 counts as 1; 0 if any is no number."""
     values = [parameters.get(name) or 1 for name in names]
     return math.prod(float(value) if isinstance(value, int | float) else 0.0 for value in values)
 

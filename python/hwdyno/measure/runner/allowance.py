@@ -15,8 +15,8 @@ from hwdyno.measure.runner.point import PointInWork
 
 SLOW_SHARE = 0.02
 """Share of the budget that one reading may take that is repeated all through the run."""
-LONG_SHARE = 0.1
-"""Share of the budget above which a reading has no warm-up before it."""
+LONG_SHARE = 0.2
+"""Share of the budget above which a reading has no warm-up before it, which would cost another point."""
 
 
 class Allowance:
@@ -99,9 +99,9 @@ class Allowance:
         once_s = self._once_s(planned, point, statistics.median_high)
         return left + budget.GRACE * (self.budget_s or 0.0) < readings * once_s
 
-    def is_long(self, planned: Planned, point: PointInWork) -> bool:
-        """Whether one reading takes so much of the budget that a warm-up before it would cost another point."""
-        return self.budget_s is not None and self._once_s(planned, point) > LONG_SHARE * self.budget_s
+    def is_long(self, planned: Planned, point: PointInWork, readings: int = 1) -> bool:
+        """Whether this many readings of a point take more than ``LONG_SHARE`` of the budget."""
+        return self.budget_s is not None and readings * self._once_s(planned, point) > LONG_SHARE * self.budget_s
 
     @property
     def is_spent(self) -> bool:

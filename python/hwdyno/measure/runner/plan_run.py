@@ -282,11 +282,8 @@ class PlanRun(RunRecord):
         """Warm each experiment up by its first point, unless it was."""
         for planned in experiments:
             first = self.allowance.list_points(planned)[0]
-            if self.readings:
-                is_late = self.allowance.overruns(planned, first, readings=2)
-            else:
-                is_late = self.allowance.is_long(planned, first)
-            if planned.experiment.name not in self.warm and not is_late:
+            costs_a_reading = self.allowance.overruns if self.readings else self.allowance.is_long
+            if planned.experiment.name not in self.warm and not costs_a_reading(planned, first, readings=2):
                 self.warm.add(planned.experiment.name)
                 with self._guard_experiments((planned,)):
                     self._warm_up(planned, first)
@@ -340,10 +337,8 @@ class PlanRun(RunRecord):
         begun = time.monotonic()
         try:
             reading = self.site.run(planned.experiment.kernel, parameters)
-        except OSError as error:
-            raise StopError(f"{planned.experiment.name}: {faults.format_error(error)}") from None
-        except ValueError as error:
-            if not self.readings:
+        except (OSError, ValueError) as error:
+            if isinstance(error, ValueError) and not self.readings:
                 raise  # Nothing was measured yet, so the error is reported at once.
             raise StopError(f"{planned.experiment.name}: {faults.format_error(error)}") from None
         timed_s = float(parameters.get("runtime") or 0.0) + overhead_s(planned, point.parameters)
