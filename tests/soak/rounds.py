@@ -122,13 +122,13 @@ class Runner:
         self.environment = environment(self.place, self.home, self.mark)
         self.stderr = (folder / "stderr").open("wb+")
         # Small for good: it is started before this process grows, and imports nothing.
-        self.launcher = self._start_beside("-S", "-m", "soak.launcher")
-        self.worker = self._start_beside("-m", "soak.worker", GLIBC_TUNABLES=GIVES_BACK)
+        self.launcher = self._start_python("-S", "-m", "soak.launcher")
+        self.worker = self._start_python("-m", "soak.worker", GLIBC_TUNABLES=GIVES_BACK)
         self.worker_cpu_s = 0.0
         self.seen = {str(self.worker.pid), str(self.launcher.pid)}
         self.weighed: set[Path] = set()
 
-    def _start_beside(self, *words: str, **environment: str) -> subprocess.Popen[str]:
+    def _start_python(self, *words: str, **environment: str) -> subprocess.Popen[str]:
         """A Python that takes a request a line and gives an answer a line."""
         path = os.pathsep.join([str(Path(__file__).parents[1]), self.environment["PYTHONPATH"]])
         return subprocess.Popen(
