@@ -10,7 +10,7 @@ ENGINE := $(VENV)/.engine
 # Set in many containers: each worker of the tests, and each program that they start, would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-quick test-long bench fuzz fuzz-engine sanitize soak calibration mutants docs wheel engine release version setup lint lint-rust lint-python lock clean
+.PHONY: run test test-quick test-long bench fuzz fuzz-engine sanitize soak calibration mutants docs wheel setup-wheel engine release version setup lint lint-rust lint-python lock clean
 
 # Status 3 is a run that is done, but with degraded points, as its report says.
 run: setup
@@ -93,6 +93,10 @@ RELEASE := target/release-env
 wheel: $(RELEASE)/.installed
 	$(RELEASE)/bin/python -m release wheels --out target/dist $(MACHINES)
 
+# `make setup` with the wheel's engine, which `make wheel` then need not compile again.
+setup-wheel: $(RELEASE)/.installed
+	$(RELEASE)/bin/python -m release setup
+
 # The bare engines as static files, for hosts without Python.
 engine: $(RELEASE)/.installed
 	$(RELEASE)/bin/python -m release engines --out target/dist
@@ -152,6 +156,7 @@ $(VENV)/.python: requirements.lock
 	@touch $@
 
 # The engine is rebuilt by itself when a Rust file changed.
+BUILD_TOOLS ?= $(CURDIR)/$(BIN)
 $(ENGINE): $(VENV)/.python pyproject.toml $(RUST)
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	PATH="$(BUILD_TOOLS):$$PATH" $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
