@@ -74,12 +74,13 @@ $(FUZZ)/.atheris: $(VENV)/.python
 fuzz-engine: setup
 	PYTHONPATH="$(CURDIR)/tests" $(BIN)/python -m fuzz.engine --seconds $(FUZZ_SECONDS)
 
-# The site, built offline into target/site, with every link checked.
+# The site, built offline into target/site, with every link and anchor checked.
 DOCS := target/docs-env
-WITH_HWDYNO = NO_MKDOCS_2_WARNING=1 \
-	PYTHONPATH="$(CURDIR)/python:$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
 docs: setup $(DOCS)/.installed
-	$(WITH_HWDYNO) $(DOCS)/bin/python -m mkdocs build --strict
+	rm -rf target/site target/site-source
+	$(BIN)/python docs/pages.py target/site-source
+	$(DOCS)/bin/python -m sphinx --quiet --fail-on-warning --keep-going --conf-dir docs/site \
+		--doctree-dir target/site-source/.doctrees target/site-source target/site
 
 LOCKED := install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r
 $(DOCS)/.installed: $(VENV)/.python docs/requirements.lock
