@@ -231,3 +231,32 @@ def test_what_cannot_be_is_refused_in_one_line(
 ) -> None:
     assert main(["training", "--workload", "cosmoflow", "--accelerator", "a100", *words]) == 2
     assert says in capsys.readouterr().err.strip().splitlines()[-1]
+
+
+def test_checkpoints_are_saved_in_parts_and_loaded(real_store: tuple[str, Path]) -> None:
+    url, bucket = real_store
+    given = {"path": f"s3://bench/{FOLDER}", "endpoint": url, "checkpoint_bytes": 24 << 20, "ranks": 2,
+             "model_share": 0.1, "writes": 2, "reads": 2, "slots": 2, "transfer_size": 5 << 20}  # fmt: skip
+    reading = engine.run("training_checkpoint", given)
+    size = reading["details"]["checkpoint_bytes"]
+    assert not reading["faults"]
+    assert [(stream["operations"], stream["bytes"]) for stream in reading["streams"]] == [(2, 2 * size), (2, 2 * size)]
+    saved = {path.name: path.stat().st_size for path in (bucket / FOLDER).iterdir() if path.name != ".hwdyno"}
+    assert sum(saved.values()) == 2 * size and len(saved) == 2 * 2 * 2
+    # A model's part is one request; an optimizer's takes three parts, a beginning and an end; each is loaded by one.
+    assert reading["details"]["requests"] == 2 * 2 * (1 + 5) + 2 * 2 * 2
+    first = (bucket / FOLDER / "checkpoint-0-optimizer-rank-0000-0.hwdyno").read_bytes()
+    second = (bucket / FOLDER / "checkpoint-1-optimizer-rank-0000-0.hwdyno").read_bytes()
+    assert first != second
+
+
+def test_a_checkpoint_leaves_nothing_in_the_bucket(real_store: tuple[str, Path], tmp_path: Path) -> None:
+    url, bucket = real_store
+    (bucket / "mine").write_text("data")
+    done = hwdyno(tmp_path, "training", "--checkpoint", "llama3-8b", "--scale", "0.0002", "--ranks", "2", "--path",
+                  "s3://bench/team", "--endpoint", url, "--no-page", "--json")  # fmt: skip
+    assert done.returncode in {0, 3}, done.stderr
+    (result,) = json.loads(done.stdout)["experiments"]
+    (point,) = result["points"]
+    assert point["details"]["save_bytes_s"] > 0 and point["details"]["load_bytes_s"] > 0 and not point["faults"]
+    assert objects_in(bucket) == ["mine"]
