@@ -260,3 +260,22 @@ def test_a_checkpoint_leaves_nothing_in_the_bucket(real_store: tuple[str, Path],
     (point,) = result["points"]
     assert point["details"]["save_bytes_s"] > 0 and point["details"]["load_bytes_s"] > 0 and not point["faults"]
     assert objects_in(bucket) == ["mine"]
+
+
+def test_a_study_lists_a_store_beside_a_folder(store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["study", "kubernetes-ai-storage", "--path", f"disk={tmp_path}", "--path", "ceph=s3://bench/x"]
+    assert main([*words, "--endpoint", store, "--samples", "42", "--no-inference", "--dry-run"]) == 0
+    listed = capsys.readouterr().out
+    assert "training.unet3d.a100.42@ceph" in listed and "training.unet3d.a100.42@disk" in listed
+    assert "storage.grid@disk" in listed and "storage.grid@ceph" not in listed
+
+
+def test_a_test_of_files_refuses_a_store(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for words in (
+        ["inference", "--cold", "raw"],
+        ["inference", "--vector-search", "hnsw"],
+        ["study", "cloud-vm-suite"],
+    ):
+        assert main([*words, "--path", "s3://bench/x"]) == 2
+        assert "this test works on files" in capsys.readouterr().err
+    assert not Path("s3:").exists()
