@@ -279,3 +279,28 @@ def test_a_test_of_files_refuses_a_store(capsys: pytest.CaptureFixture[str], tmp
         assert main([*words, "--path", "s3://bench/x"]) == 2
         assert "this test works on files" in capsys.readouterr().err
     assert not Path("s3:").exists()
+
+
+def test_a_kv_cache_is_kept_in_a_store(real_store: tuple[str, Path], tmp_path: Path) -> None:
+    url, bucket = real_store
+    given = {"path": f"s3://bench/{FOLDER}", "endpoint": url, "users": 3, "scale": 0.02, "think": 0.0, "runtime": 1.0,
+             "capacity": 1 << 30, "transfer_size": 5 << 20, "user_kind": "chatbot"}  # fmt: skip
+    reading = engine.run("inference_kv_cache", given)
+    details, (read, written) = reading["details"], reading["streams"]
+    assert not reading["faults"] and details["corrupt_blocks"] == 0 and details["cached_share_by_device"] is None
+    assert read["latency_ns"]["total"]["count"] >= details["storage_hits"] > 0 and written["operations"] > 0
+    # An entry of one part is one request; a read is one, too.
+    assert details["store_requests"] >= details["storage_hits"] + written["operations"]
+    assert all(size % 4096 == 0 for size in (path.stat().st_size for path in bucket.rglob("kv-*")))
+
+
+def test_a_kv_cache_leaves_nothing_in_the_bucket(real_store: tuple[str, Path], tmp_path: Path) -> None:
+    url, bucket = real_store
+    done = hwdyno(tmp_path, "inference", "--kv-cache", "llama3.1-8b", "--users", "2", "--runtime", "0.5", "--path",
+                  "s3://bench/kv", "--store-endpoint", url, "--no-page", "--json")  # fmt: skip
+    assert done.returncode in {0, 3}, done.stderr
+    run = json.loads(done.stdout)
+    (point,) = run["experiments"][0]["points"]
+    assert point["details"]["storage_hits"] > 0 and not point["faults"]
+    assert not {finding["rule"] for finding in run["findings"]} & {"page_cache", "kv_cached"}
+    assert not objects_in(bucket)
