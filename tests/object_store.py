@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from here import not_packaged
 from hwdyno.measure import engine
 from hwdyno.measure.engine import Stop
@@ -33,6 +34,15 @@ def _find_versitygw() -> str:
 
 PROGRAM = _find_versitygw()
 """It is found before a test has another home."""
+
+
+def set_credentials(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    """No settings of the user's, and the keys of the stores below."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
+    monkeypatch.setenv("HOME", str(home))
 
 
 def free_port() -> int:

@@ -152,7 +152,6 @@ LONG_IN_PYTHON = {
 
 LONG_IN_RUST = {
     "crate::loops::compute::x86::available": "one row for each loop that this processor has",
-    "crate::object::control::receive": "one arm for each end of a body in HTTP: a length, chunks, or the connection",
     "crate::object::request::write": "one row for each header that is signed, in the order of their names",
 }
 """Functions of the engine over 60 lines, each with its reason."""

@@ -20,18 +20,23 @@ from hwdyno.model.words import Run
 from hwdyno.report import redaction
 from made_experiment import made_experiment
 from made_memory import point as make_point
-from object_store import ACCESS_KEY, CERTIFICATES, SECRET_KEY, free_port, null_store, versitygw, wait_for
+from object_store import (
+    ACCESS_KEY,
+    CERTIFICATES,
+    SECRET_KEY,
+    free_port,
+    null_store,
+    set_credentials,
+    versitygw,
+    wait_for,
+)
 
 SUMS = "none,sha256,crc32c,crc64nvme,sha256-trailer"
 
 
 @pytest.fixture(autouse=True)
 def credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
-    monkeypatch.setenv("HOME", str(tmp_path))
+    set_credentials(monkeypatch, tmp_path)
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ mod network_ping;
 mod network_server;
 mod network_throughput;
 mod object_layout;
+mod object_listing;
 mod object_removal;
 mod object_requests;
 mod object_server;
@@ -64,6 +65,7 @@ pub static TABLE: &[&dyn Entry] = &[
     &network_server::NetworkServer,
     &network_throughput::NetworkThroughput,
     &object_layout::ObjectLayout,
+    &object_listing::ObjectListing,
     &object_removal::ObjectRemoval,
     &object_requests::ObjectRequests,
     &object_server::ObjectServer,

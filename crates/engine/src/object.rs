@@ -1,6 +1,7 @@
 //! An object store over HTTP: requests that are signed, sent and received without an allocation, and what they leave.
 
 pub mod address;
+pub mod caller;
 pub mod checksum;
 pub mod client;
 pub mod connection;
@@ -20,6 +21,7 @@ pub mod null_server;
 pub mod options;
 pub mod paths;
 pub mod payload;
+pub mod place;
 pub mod plan;
 pub mod request;
 pub mod response;
@@ -29,4 +31,5 @@ pub mod stored;
 pub mod tally;
 pub mod tls;
 pub mod transport;
+pub mod upload;
 pub mod worker;

@@ -1,5 +1,6 @@
 //! What the training kernels share: the data set on disk, its formats, and the queue of batches.
 
+pub mod access;
 pub mod batches;
 pub mod check;
 pub mod csv;
@@ -12,11 +13,13 @@ pub mod kv_users;
 pub mod ledger;
 pub mod noise;
 pub mod npz;
+pub mod objects;
 pub mod parquet;
 pub mod random;
 pub mod sink;
 pub mod source;
 pub mod steps;
+pub mod target;
 pub mod tfrecord;
 pub mod thrift;
 pub mod vectors;

@@ -304,6 +304,8 @@ class TrainingOptions(CommonOptions, total=False):
     generate: bool
     no_client: bool
     no_plain: bool
+    endpoint: Texts
+    ca_file: Texts
     checkpoint: Texts
     scale: float | str
     ranks: Texts
@@ -376,6 +378,8 @@ class InferenceOptions(CommonOptions, total=False):
     images: Texts
     kv_cache: Texts
     scale: float | str
+    store_endpoint: Texts
+    ca_file: Texts
     restore: Texts
     server: Texts
     serve: Texts
@@ -406,3 +410,5 @@ class StudyOptions(CommonOptions, total=False):
     no_inference: bool
     manifests: Texts
     image: Texts
+    endpoint: Texts
+    ca_file: Texts

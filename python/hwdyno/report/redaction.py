@@ -113,10 +113,12 @@ def _servers(run: Run) -> Iterator[str | None]:
         address, mark, _ = (machine.storage.source or "").partition(":/")
         yield address if mark else None
     for result in run.experiments:
-        if result.resource in {"network", "inference", "object"}:
+        # A path of the others is a folder.
+        keys = ("server", "path", "host") if result.resource in {"network", "inference", "object"} else ()
+        if keys or result.fixed.get("endpoint"):
             for point in result.points:
                 whole = {**result.fixed, **point.parameters}
-                values = [str(whole.get(key) or "") for key in ("server", "path", "host")]
+                values = [str(whole.get(key) or "") for key in keys]
                 # An object store may have several endpoints.
                 for place in map(_host, [*values, *str(whole.get("endpoint") or "").split(",")]):
                     yield None if not place or is_loopback(place) else place

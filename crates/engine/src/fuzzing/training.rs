@@ -7,6 +7,7 @@ use crate::fuzzing::checks::accepted;
 use crate::fuzzing::memory_file::MemoryFile;
 use crate::safe_files::Folder;
 use crate::storage::scratch::Scratch;
+use crate::training::access::Files;
 use crate::training::dataset::{Format, Layout};
 use crate::training::sink::Sink;
 use crate::training::source::{Reader, Source};
@@ -22,8 +23,16 @@ fn loaded(format: Format, input: &[u8]) -> bool {
     let file = MemoryFile::new(content);
     let direct = switches & 1 == 1;
     let samples = samples % 8 + 1;
+    let files = Files {
+        paths: vec![file.path()],
+        objects: None,
+        direct,
+        // Small reads, so that what belongs together arrives apart.
+        transfer: if direct { 4096 } else { sizes % 16 * 16 + 1 },
+        direct_refused: AtomicBool::new(false),
+    };
     let source = Source {
-        files: vec![file.path()],
+        files,
         format,
         samples,
         batch: samples - sizes % samples,
@@ -31,15 +40,12 @@ fn loaded(format: Format, input: &[u8]) -> bool {
         shuffled: switches & 2 == 2,
         seed: 1,
         full: switches & 4 == 0,
-        direct,
-        // Small reads, so that what belongs together arrives apart.
-        transfer: if direct { 4096 } else { sizes % 16 * 16 + 1 },
         columns: columns as usize % 4,
         file_bytes: if switches & 8 == 8 { 84 } else { 0 },
         mean_bytes: 84.0,
-        direct_refused: AtomicBool::new(false),
     };
-    let mut reader = Reader::new(&source);
+    let stop = Stop::new();
+    let mut reader = Reader::new(&source, 0, &stop);
     let mut failures = Vec::new();
     reader.batch(0, 0, 0, |trouble| failures.push(trouble.says));
     for says in &failures {
@@ -47,7 +53,8 @@ fn loaded(format: Format, input: &[u8]) -> bool {
     }
     assert_eq!(reader.lost == 0, failures.is_empty());
     let most = (content.len() as u64 + 4096) * 4 * samples + (64 << 10);
-    assert!(reader.bytes <= most, "{} bytes were read of {}", reader.bytes, content.len());
+    let bytes = reader.access.bytes;
+    assert!(bytes <= most, "{bytes} bytes were read of {}", content.len());
     failures.is_empty()
 }
 
@@ -109,12 +116,13 @@ pub mod kv_entry {
     use crate::safe_files::scratch::Private;
     use crate::training::kv_files::{Buffers, Shelf, Way, BLOCK};
     use crate::training::ledger::Ledger;
+    use crate::training::target::Target;
 
     const ENTRY: u64 = 3;
     const RUN: u32 = 7;
 
     fn shelf(scratch: &Scratch) -> Option<Shelf> {
-        Some(Shelf::new(Private::at(&scratch.path("")).ok()?, Way::Cached, false, true, RUN))
+        Some(Shelf::new(Target::Folder(Private::at(&scratch.path("")).ok()?), Way::Cached, false, true, RUN))
     }
 
     /// An entry of two blocks is read whole, or its damage is named.

@@ -6,11 +6,13 @@ use std::sync::atomic::Ordering;
 use crate::timing::rng::mix;
 use serde_json::Value;
 
-use crate::contract::declare::{choice_or, flag, integer, number, required, text, INTERVAL_S, SEED};
+use crate::contract::declare::{choice_or, flag, integer, number, required, text, Group, INTERVAL_S, SEED};
 use crate::contract::kernel::{Declaration, Error, Kernel, Stop, Writes};
 use crate::contract::parameter::Role;
 use crate::contract::reading::Reading;
-use crate::safe_files::scratch::Private;
+use crate::object::multipart::MIN_PART;
+use crate::object::options::ReachParameters;
+use crate::object::place::Place;
 use crate::storage::results::counters::{Device, Snapshot};
 use crate::survey::platform::available_bytes;
 use crate::timing::clock::now_ns;
@@ -19,6 +21,7 @@ use crate::training::kv_files::{Buffers, Shelf, Way, BLOCK};
 use crate::training::kv_tiers::Tiers;
 use crate::training::kv_users::{serve, Service, Tally, Traffic, UserKind};
 use crate::training::ledger::Ledger;
+use crate::training::target::Target;
 use crate::{parameters, sys};
 
 /// The share of the free room that the cache may take: others need some too.
@@ -32,7 +35,8 @@ pub struct KvCache;
 parameters! {
     /// What `inference_kv_cache` takes.
     pub struct Parameters {
-        path: PathBuf = required("folder for the files, in a directory of this run; removed afterwards"),
+        path: PathBuf = required("folder for the files, in a directory of this run, or that of a run in a bucket \
+            (s3://BUCKET/hwdyno-…); removed afterwards"),
         users: usize = integer("concurrent users, each waiting for an \
             answer", "", (1, 4096), 8).role(Role::Concurrency),
         bytes_per_token: u64 = integer("cache bytes per token", "B", (1, 1 << 30), 131_072),
@@ -57,6 +61,7 @@ parameters! {
         model: String = text("name of the model; recorded, not used", ""),
         #[allow(dead_code, reason = "only recorded in the reading")]
         storage: String = text("name of the storage; recorded, not used", ""),
+        reach: ReachParameters = Group,
     }
 }
 
@@ -71,8 +76,8 @@ impl Kernel for KvCache {
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
         let folder = parameters.path.as_path();
-        let private =
-            Private::at(folder).map_err(|error| Error::machine(format!("create {}", folder.display()), &error))?;
+        let target = Target::of(folder, &parameters.reach, stop)?;
+        let place = target.store().cloned();
         let seed = parameters.seed;
         let run = mix(seed ^ now_ns()) as u32;
         let way = match (parameters.direct, parameters.drop_cache) {
@@ -80,11 +85,15 @@ impl Kernel for KvCache {
             (false, true) => Way::Emptied,
             (false, false) => Way::Cached,
         };
-        let stored = Shelf::new(private, way, parameters.fsync, parameters.verify, run);
+        let stored = Shelf::new(target, way, parameters.fsync, parameters.verify, run);
         let users = parameters.users;
         let transfer = parameters.transfer_size.next_multiple_of(BLOCK as u64) as usize;
-        check_room(parameters, folder, (users * 2 * transfer) as u64)?;
-        let buffers = team::PerMember::new(user_buffers(users, transfer, seed)?);
+        check_memory(parameters, (users * 2 * transfer) as u64)?;
+        match &place {
+            Some(_) => check_parts(transfer as u64)?,
+            None => check_room(parameters, folder)?,
+        }
+        let buffers = team::PerMember::new(user_buffers(users, transfer, seed, place.as_ref(), stop)?);
         let device = std::fs::metadata(folder).ok().and_then(|about| Device::of(&about, false));
         let places = Tiers::new(parameters.memory, parameters.capacity);
         let (reads, writes) = (Ledger::new(parameters.interval_s), Ledger::new(parameters.interval_s));
@@ -116,20 +125,36 @@ impl Kernel for KvCache {
             all.merge(&one?);
         }
         let mut reading = report(&all, (&reads, &writes), elapsed_s);
-        reading.counters = counters;
+        match &place {
+            Some(place) => describe_requests(&mut reading, place, &all),
+            None => reading.counters = counters, // what this host's storage did is not a store's
+        }
         reading.interrupted = stop.is_set();
         describe(&mut reading, parameters, &all, &stored, &places);
         Ok(reading)
     }
 }
 
-/// Buffers for each user, of two transfers.
-fn user_buffers(users: usize, transfer: usize, seed: u64) -> Result<Vec<Buffers>, Error> {
+/// Adds the requests to an object store and the way to it.
+fn describe_requests(reading: &mut Reading, place: &Place, all: &Tally) {
+    reading.detail("store_requests", all.store_requests);
+    reading.detail("requests_repeated", all.store_repeated);
+    place.describe_path(&mut reading.details);
+}
+
+/// Buffers for each user, of two transfers, with a connection where there is a store.
+fn user_buffers(
+    users: usize,
+    transfer: usize,
+    seed: u64,
+    place: Option<&Place>,
+    stop: &Stop,
+) -> Result<Vec<Buffers>, Error> {
     let mut buffers = Vec::with_capacity(users);
     for number in 0..users as u64 {
         let of_user = Buffers::new(transfer, mix(seed.wrapping_add(number)))
             .map_err(|error| Error::machine("set up the users' buffers; use fewer users", &error))?;
-        buffers.push(of_user);
+        buffers.push(of_user.with_line(place.map(|place| place.line(number)), stop));
     }
     Ok(buffers)
 }
@@ -149,9 +174,17 @@ fn traffic(parameters: &Parameters, start_ns: u64) -> Traffic {
     }
 }
 
-/// Refuses what would fill the storage or the memory.
-fn check_room(parameters: &Parameters, folder: &Path, buffers: u64) -> Result<(), Error> {
-    let (capacity, memory) = (parameters.capacity, parameters.memory);
+/// Refuses transfers that can be no parts of an object.
+fn check_parts(transfer: u64) -> Result<(), Error> {
+    if transfer >= MIN_PART {
+        return Ok(());
+    }
+    Err(Error::usage(format!("transfer_size = {transfer}: a part of an object has at least {MIN_PART} bytes")))
+}
+
+/// Refuses what would fill the storage.
+fn check_room(parameters: &Parameters, folder: &Path) -> Result<(), Error> {
+    let capacity = parameters.capacity;
     let free = sys::filesystem::free_bytes(folder)
         .map_err(|error| Error::machine(format!("query free space of {}", folder.display()), &error))?;
     if capacity as f64 > free as f64 * ROOM {
@@ -164,6 +197,12 @@ fn check_room(parameters: &Parameters, folder: &Path, buffers: u64) -> Result<()
         );
         return Err(Error::Machine(says, Some(libc::ENOSPC)));
     }
+    Ok(())
+}
+
+/// Refuses what would fill the memory.
+fn check_memory(parameters: &Parameters, buffers: u64) -> Result<(), Error> {
+    let memory = parameters.memory;
     let Some(available) = available_bytes() else { return Ok(()) };
     if (memory + buffers) as f64 > available as f64 * MEMORY {
         let says = format!(

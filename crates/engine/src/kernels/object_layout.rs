@@ -59,16 +59,12 @@ impl Kernel for ObjectLayout {
         if parameters.marked {
             marks::check(&mut control, &store.prefix)?;
         } else {
-            let folder = store.prefix.trim_end_matches('/');
-            let base = &store.prefix[..folder.rfind('/').map_or(0, |at| at + 1)];
-            left = layout::remove_left(&mut control, &load, base, stop)?;
-            marks::make(&mut control, &store.prefix)?;
+            left = layout::claim(&mut control, &load, &store.prefix, stop)?;
         }
         let tally = layout::make(&load, stop)?;
         let mut reading = make_reading(&tally, &work, parameters.concurrency);
         reading.detail("made_bucket", made_bucket);
-        reading.detail("left_objects_removed", left.removed);
-        reading.detail("other_runs_found", left.others);
+        left.describe(&mut reading);
         Ok(reading)
     }
 }

@@ -3,11 +3,10 @@
 use crate::contract::declare::Group;
 use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
 use crate::contract::reading::{Reading, Stream};
-use crate::object::client::Load;
 use crate::object::end::End;
 use crate::object::layout;
 use crate::object::marks;
-use crate::object::options::{Checksum, Operation, StoreParameters};
+use crate::object::options::StoreParameters;
 use crate::object::stored::Stored;
 use crate::parameters;
 use crate::timing::clock::now_ns;
@@ -40,19 +39,7 @@ impl Kernel for ObjectRemoval {
             marks::make(&mut control, &store.prefix)?;
         }
         let stored = Stored::listed(&store.prefix, &[]);
-        let load = Load {
-            bucket: &end.bucket,
-            credentials: &end.credentials,
-            stored: &stored,
-            written: &stored,
-            work: layout::each_once(Operation::Delete, 0, 0, 1),
-            checksum: Checksum::Nothing,
-            concurrency: 1,
-            threads: 1,
-            timeout_s: store.timeout,
-            keep_alive: true,
-            interval_s: 1.0,
-        };
+        let load = layout::for_removal(&end.bucket, &end.credentials, &stored, store.timeout);
         let began = now_ns();
         let removed = layout::remove(&mut control, &load, &store.prefix, &Stop::new())?;
         let elapsed_s = (now_ns() - began) as f64 / 1e9;

@@ -1,24 +1,28 @@
-//! Saves and loads checkpoints over ranks, each its own file, synced, as a training job does.
+//! Saves and loads checkpoints over ranks, each its own file, synced, as a training job does; or its own object, in parts.
 
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 use crate::training::noise::Noise;
 
-use crate::contract::declare::{flag, integer, number, required, text};
+use crate::contract::declare::{flag, integer, number, required, text, Group};
 use crate::contract::kernel::{Declaration, Error, Kernel, Stop, Writes};
 use crate::contract::parameter::Role;
 use crate::contract::reading::{CpuTime, Reading};
-use crate::safe_files::scratch::Private;
+use crate::object::options::ReachParameters;
+use crate::object::place::Line;
 use crate::timing::clock::now_ns;
 use crate::timing::cpu_time;
 use crate::timing::histogram::Histogram;
 use crate::timing::team;
 use crate::training::batches::Meeting;
 use crate::training::ledger::Ledger;
+use crate::training::target::Target;
 use crate::{parameters, sys};
 
-const BLOCK: usize = 4096;
+mod target;
+
+use target::{check_room, get, mark_blocks, put, transfer, BLOCK};
 
 /// The kernel `training_checkpoint`.
 pub struct Checkpoint;
@@ -26,7 +30,8 @@ pub struct Checkpoint;
 parameters! {
     /// What `training_checkpoint` takes.
     pub struct Parameters {
-        path: PathBuf = required("folder for the files, in a directory of this run; removed afterwards"),
+        path: PathBuf = required("folder for the files, in a directory of this run, or that of a run in a bucket \
+            (s3://BUCKET/hwdyno-…); removed afterwards"),
         checkpoint_bytes: u64 = integer("size of one checkpoint over all \
             ranks", "B", (4096, 1 << 50), 1 << 30).role(Role::Size),
         ranks: u64 = integer("ranks that save and load in parallel", "", (1, 4096), 8).role(Role::Concurrency),
@@ -38,13 +43,14 @@ parameters! {
         writes: u64 = integer("number of checkpoints saved", "", (1, 1000), 10),
         reads: u64 = integer("number of checkpoints loaded", "", (0, 1000), 10),
         slots: u64 = integer("number of checkpoints kept; the oldest is overwritten", "", (1, 1000), 1),
-        transfer_size: u64 = integer("size of one write or read", "B", (4096, 1 << 30), 8 << 20).role(Role::Size),
+        transfer_size: u64 = integer("size of one write or read, or of a part of an object", "B", (4096, 1 << 30), 8 << 20).role(Role::Size),
         fsync: bool = flag("sync at the end of a save", true),
         drop_cache: bool = flag("loads read from storage, not from the page cache", true),
         #[allow(dead_code, reason = "only recorded in the reading")]
         model: String = text("name of the model; recorded, not used", ""),
         #[allow(dead_code, reason = "only recorded in the reading")]
         scale: f64 = number("share of the model's full checkpoint; recorded, not used", "", (0.0, 1.0), 1.0),
+        reach: ReachParameters = Group,
     }
 }
 
@@ -67,29 +73,19 @@ impl Kernel for Checkpoint {
         let model_files = parameters.model_files;
         let (model_part, part) = (model.div_ceil(model_ranks * model_files), (size - model).div_ceil(ranks));
         let size = model_part * model_files * model_ranks + part * ranks;
-        let private =
-            Private::at(&folder).map_err(|error| Error::machine(format!("create {}", folder.display()), &error))?;
-        let free = sys::filesystem::free_bytes(&folder)
-            .map_err(|error| Error::machine(format!("query free space of {}", folder.display()), &error))?;
-        if size * slots > free / 100 * 98 {
-            return Err(Error::Machine(
-                format!(
-                    "{slots} checkpoint(s) of {:.1} GB do not fit in the {:.1} GB free in {}: use a smaller scale",
-                    size as f64 / 1e9,
-                    free as f64 / 1e9,
-                    folder.display()
-                ),
-                Some(libc::ENOSPC),
-            ));
+        let target = Target::of(&folder, &parameters.reach, stop)?;
+        if target.store().is_none() {
+            check_room(&folder, size, slots)?;
         }
+        let transfer = transfer(&target, parameters.transfer_size, model_part.max(part));
         let job = Job {
-            folder: &private,
+            target: &target,
             kinds: [
                 Files { name: "model", bytes: model_part, each: model_files, ranks: model_ranks },
                 Files { name: "optimizer", bytes: part, each: 1, ranks },
             ],
             slots,
-            transfer: parameters.transfer_size.next_multiple_of(BLOCK as u64) as usize,
+            transfer,
             fsync: parameters.fsync,
             drop_cache: parameters.drop_cache,
             writes: parameters.writes,
@@ -104,7 +100,15 @@ impl Kernel for Checkpoint {
         let members =
             team::run(ranks as usize, &[], |member| job.rank(member.number as u64, &meeting, &saves, &loads, stop))?;
         let elapsed_s = (now_ns() - start) as f64 / 1e9;
-        Ok(report(&members, (&saves, &loads), elapsed_s, size, stop.is_set()))
+        let mut reading = report(&members, (&saves, &loads), elapsed_s, size, stop.is_set());
+        if let Target::Store(place) = &target {
+            let sum = |of: &dyn Fn(&Times) -> u64| members.iter().map(of).sum::<u64>();
+            reading.detail("requests", sum(&|times| times.requests.0));
+            reading.detail("requests_repeated", sum(&|times| times.requests.1));
+            reading.detail("part_bytes", transfer as u64);
+            place.describe_path(&mut reading.details);
+        }
+        Ok(reading)
     }
 }
 
@@ -121,7 +125,7 @@ struct Files {
 
 /// What every rank does.
 struct Job<'a> {
-    folder: &'a Private,
+    target: &'a Target,
     kinds: [Files; 2],
     slots: u64,
     transfer: usize,
@@ -136,6 +140,8 @@ struct Times {
     saves: Vec<u64>,
     loads: Vec<u64>,
     cpu: CpuTime,
+    /// Requests to a store, and those of them that were sent again.
+    requests: (u64, u64),
 }
 
 impl Job<'_> {
@@ -159,7 +165,11 @@ impl Job<'_> {
             saves: Vec::with_capacity(self.writes as usize),
             loads: Vec::with_capacity(self.reads as usize),
             cpu: CpuTime::default(),
+            requests: (0, 0),
         };
+        let mut line = self.target.line(rank);
+        // A store that cannot be reached is named by the first save.
+        let _ = line.as_mut().map(|line| line.connect(stop));
         let before = cpu_time::of_this_thread();
         let goes_on = || !stop.is_set();
         for number in 0..self.writes + self.reads {
@@ -175,9 +185,9 @@ impl Job<'_> {
             }
             let began = now_ns();
             let succeeded = if is_save {
-                self.transfer(&files, "save", saves, |file| self.save(file, &mut buffer, number, stop))
+                self.transfer(&files, "save", saves, |file| self.save(file, &mut buffer, number, &mut line, stop))
             } else {
-                self.transfer(&files, "load", loads, |file| self.load(file, &mut buffer, stop))
+                self.transfer(&files, "load", loads, |file| self.load(file, &mut buffer, &mut line, stop))
             };
             if !succeeded {
                 meeting.leave();
@@ -194,13 +204,15 @@ impl Job<'_> {
             }
         }
         times.cpu = cpu_time::of_this_thread().since(before);
+        times.requests = line.map_or((0, 0), |line| (line.requests, line.repeated));
         times
     }
 
     /// Drops the files from the page cache; whether all were dropped. One that was not would be loaded from there.
     fn empty_cache(&self, files: &[(PathBuf, u64)], loads: &Ledger) -> bool {
+        let Target::Folder(folder) = self.target else { return true };
         for (path, _) in files {
-            match self.folder.folder().read(path, false) {
+            match folder.folder().read(path, false) {
                 Ok(file) => sys::files::forget(&file),
                 Err(error) => {
                     loads.fault("load", error.raw_os_error().unwrap_or(0), format!("{}: {error}", path.display()));
@@ -223,7 +235,7 @@ impl Job<'_> {
             match move_file((path, *wanted)) {
                 Ok(bytes) => ledger.done(now_ns(), 0, bytes),
                 Err(error) => {
-                    let says = format!("{}: {error}", self.folder.folder().path().join(path).display());
+                    let says = format!("{}: {error}", self.target.show(path));
                     ledger.fault(operation, error.raw_os_error().unwrap_or(0), says);
                     return false;
                 }
@@ -233,15 +245,24 @@ impl Job<'_> {
     }
 
     /// Writes one file of the rank's part; each block gets a stamp, so that no two are alike.
-    fn save(&self, (path, wanted): (&Path, u64), buffer: &mut [u8], number: u64, stop: &Stop) -> std::io::Result<u64> {
-        let mut file = self.folder.rewrite(path)?;
+    fn save(
+        &self,
+        (path, wanted): (&Path, u64),
+        buffer: &mut [u8],
+        number: u64,
+        line: &mut Option<Line>,
+        stop: &Stop,
+    ) -> std::io::Result<u64> {
+        let folder = match (self.target, line) {
+            (Target::Store(place), Some(line)) => return put(place, (path, wanted), buffer, number, line, stop),
+            (Target::Folder(folder), _) => folder,
+            (Target::Store(_), None) => return Err(ErrorKind::NotConnected.into()),
+        };
+        let mut file = folder.rewrite(path)?;
         let (mut left, mut stamp) = (wanted, number << 40);
         while left > 0 && !stop.is_set() {
             let length = left.min(buffer.len() as u64) as usize;
-            for block in buffer[..length].chunks_exact_mut(BLOCK) {
-                block[..8].copy_from_slice(&stamp.to_le_bytes());
-                stamp += 1;
-            }
+            mark_blocks(&mut buffer[..length], &mut stamp);
             file.write_all(&buffer[..length])?;
             left -= length as u64;
         }
@@ -251,8 +272,19 @@ impl Job<'_> {
         Ok(wanted - left)
     }
 
-    fn load(&self, (path, wanted): (&Path, u64), buffer: &mut [u8], stop: &Stop) -> std::io::Result<u64> {
-        let mut file = self.folder.folder().read(path, false)?;
+    fn load(
+        &self,
+        (path, wanted): (&Path, u64),
+        buffer: &mut [u8],
+        line: &mut Option<Line>,
+        stop: &Stop,
+    ) -> std::io::Result<u64> {
+        let folder = match (self.target, line) {
+            (Target::Store(place), Some(line)) => return get(place, (path, wanted), line, stop),
+            (Target::Folder(folder), _) => folder,
+            (Target::Store(_), None) => return Err(ErrorKind::NotConnected.into()),
+        };
+        let mut file = folder.folder().read(path, false)?;
         let mut bytes = 0;
         while !stop.is_set() {
             match file.read(buffer) {

@@ -8,6 +8,10 @@ use crate::timing::rng::mix;
 use crate::contract::declare::{integer, Group};
 use crate::contract::kernel::{Declaration, Error, Kernel, Stop, Writes};
 use crate::contract::reading::{CpuTime, Reading};
+use crate::object::failure::Failure;
+use crate::object::keys::Keys;
+use crate::object::layout::Left;
+use crate::object::place::{Line, Place};
 use crate::safe_files::Folder;
 use crate::timing::clock::now_ns;
 use crate::timing::cpu_time;
@@ -44,14 +48,13 @@ impl Kernel for Generate {
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
         let layout = Layout::of(&parameters.dataset);
         check_files(&layout)?;
-        possible(&layout)?;
+        let place = Place::of(&layout.folder, &parameters.dataset.reach)?;
+        if place.is_none() {
+            possible(&layout)?;
+        }
         let dimensions = layout.dimensions();
         countable(&layout, &dimensions)?;
-        let (folder, missing, kept_bytes) = plan(&layout, &dimensions)?;
-        let needed: u64 = missing.iter().map(|&file| layout.size(dimensions[file as usize]).0).sum();
-        room(&layout.folder, needed, &layout)?;
-        Error::without_inodes("the data set", &layout.folder, missing.len() as u64)?;
-
+        let (target, missing, kept_bytes) = Target::of(place, &layout, &dimensions, stop)?;
         let threads = match parameters.threads {
             0 => sys::affinity::allowed().len().max(1),
             given => given,
@@ -61,22 +64,21 @@ impl Kernel for Generate {
         crate::timing::start::hold_once();
         let start = now_ns();
         ledger.start(start);
-        let work = |_: &team::Member<'_>| {
+        let work = |member: &team::Member<'_>| {
             let (mut buffer, mut histogram, before) = (Vec::new(), Histogram::new(), cpu_time::of_this_thread());
+            let mut line = target.line(member.number as u64);
             while !full.is_set() && !stop.is_set() {
                 let Some(&file) = missing.get(next.fetch_add(1, Ordering::Relaxed) as usize) else { break };
                 let began = now_ns();
-                match one(&layout, &folder, file, dimensions[file as usize], &mut buffer, stop) {
+                match target.write(&layout, file, dimensions[file as usize], (&mut buffer, &mut line), stop) {
                     Ok(bytes) => {
                         let now = now_ns();
                         histogram.record(now - began);
                         ledger.done(now, 1, bytes);
                     }
-                    Err(Halt::Stopped) => break,
-                    Err(Halt::Refused(error)) => {
-                        let doing = layout.path(file).display().to_string();
-                        let says = Error::filesystem(doing, &layout.folder, &error).to_string();
-                        ledger.fault("write", error.raw_os_error().unwrap_or(0), says);
+                    Err(_) if stop.is_set() => break,
+                    Err(halt) => {
+                        name_fault(&layout, file, halt, &ledger);
                         full.set();
                     }
                 }
@@ -95,7 +97,85 @@ impl Kernel for Generate {
         let (files, bytes) = reading.streams.first().map_or((0, 0), |stream| (stream.operations, stream.bytes));
         reading.detail("dataset_bytes", kept_bytes + bytes);
         reading.detail("written_files", files);
+        if let Target::Store(_, _, left) = &target {
+            left.describe(&mut reading);
+        }
         Ok(reading)
+    }
+}
+
+/// Names what kept a file from being written.
+fn name_fault(layout: &Layout, file: u64, halt: Halt, ledger: &Ledger) {
+    let name = layout.path(file).display().to_string();
+    match halt {
+        Halt::Stopped => {}
+        Halt::Failed(failure) => ledger.fault("write", 0, format!("{name}: {}", failure.says())),
+        Halt::Refused(error) => {
+            let says = Error::filesystem(name, &layout.folder, &error).to_string();
+            ledger.fault("write", error.raw_os_error().unwrap_or(0), says);
+        }
+    }
+}
+
+/// Where the files go.
+enum Target {
+    /// A folder.
+    Folder(Folder),
+    /// Objects of a store: their keys, and what was found there of earlier runs.
+    Store(Place, Keys, Left),
+}
+
+impl Target {
+    /// The target of a layout, with the files that are still to be written there and the bytes of the others.
+    fn of(
+        place: Option<Place>,
+        layout: &Layout,
+        dimensions: &[(u32, u32)],
+        stop: &Stop,
+    ) -> Result<(Self, Vec<u64>, u64), Error> {
+        if let Some(place) = place {
+            return Ok((Self::of_store(place, layout, stop)?, (0..layout.files).collect(), 0));
+        }
+        let (folder, missing, kept_bytes) = plan(layout, dimensions)?;
+        let needed: u64 = missing.iter().map(|&file| layout.size(dimensions[file as usize]).0).sum();
+        room(&layout.folder, needed, layout)?;
+        Error::without_inodes("the data set", &layout.folder, missing.len() as u64)?;
+        Ok((Self::Folder(folder), missing, kept_bytes))
+    }
+
+    /// The objects of a layout, in a folder of the bucket that is marked as this run's.
+    fn of_store(place: Place, layout: &Layout, stop: &Stop) -> Result<Self, Error> {
+        let left = place.claim(stop)?;
+        let key = |file| format!("{}{}", place.prefix, layout.name(file).display());
+        let keys = Keys::listed(&(0..layout.files).map(key).collect::<Vec<_>>());
+        Ok(Self::Store(place, keys, left))
+    }
+
+    /// A thread's connection, where it needs one.
+    fn line(&self, number: u64) -> Option<Line> {
+        match self {
+            Self::Folder(_) => None,
+            Self::Store(place, ..) => Some(place.line(number)),
+        }
+    }
+
+    /// Writes one file; gives its bytes.
+    fn write(
+        &self,
+        layout: &Layout,
+        file: u64,
+        dimensions: (u32, u32),
+        (buffer, line): (&mut Vec<u8>, &mut Option<Line>),
+        stop: &Stop,
+    ) -> Result<u64, Halt> {
+        let content = mix((u64::from(layout.seed) << 32) ^ mix(file));
+        let mut sink = match (self, line) {
+            (Self::Folder(folder), _) => Sink::create(folder, &layout.name(file), buffer, content, stop)?,
+            (Self::Store(_, keys, _), Some(line)) => Sink::upload(line, (keys, file), buffer, content, stop),
+            (Self::Store(..), None) => return Err(Halt::Failed(Failure::Unreachable)),
+        };
+        layout.write(&mut sink, dimensions)?;
+        sink.finish()
     }
 }
 
@@ -222,20 +302,6 @@ fn room(folder: &Path, needed: u64, layout: &Layout) -> Result<(), Error> {
         ),
         Some(libc::ENOSPC),
     ))
-}
-
-fn one(
-    layout: &Layout,
-    folder: &Folder,
-    file: u64,
-    dimensions: (u32, u32),
-    buffer: &mut Vec<u8>,
-    stop: &Stop,
-) -> Result<u64, Halt> {
-    let content = mix((u64::from(layout.seed) << 32) ^ mix(file));
-    let mut sink = Sink::create(folder, &layout.name(file), buffer, content, stop)?;
-    layout.write(&mut sink, dimensions)?;
-    sink.finish()
 }
 
 #[cfg(test)]

@@ -1,32 +1,17 @@
 //! Single requests outside of a timed region: each with one deadline, a bounded body, and one line for what went wrong.
 
-use std::io::{self, ErrorKind};
-use std::time::Duration;
-
-use crate::contract::kernel::Error;
-use crate::network::chunks::{Chunks, Progress};
-use crate::object::address::Place;
-use crate::object::exchange::LAST_WORDS_NS;
+use crate::contract::kernel::{Error, Stop};
+use crate::object::caller::Caller;
 use crate::object::failure::{text_of, Failure};
 use crate::object::keys::{encode_query, Keys};
 use crate::object::listing::{self, Page};
 use crate::object::options::{Bucket, Checksum};
-use crate::object::request::{listing_query, Body, Request, Subject, Writer};
-use crate::object::response::{parse, Head, Length, Parsed};
+use crate::object::request::{listing_query, Body, Request, Subject};
+use crate::object::response::Length;
 use crate::object::signing::Signer;
-use crate::object::tls;
-use crate::object::transport::{is_passing, Transport};
-use crate::sys::net::{self, Options};
-use crate::timing::clock::now_ns;
 
 /// Bytes of a body that are kept: a page of a listing has less than 2 MB.
 const MAX_BODY: usize = 8 << 20;
-/// Interim responses before a final one.
-const MAX_INTERIM: u32 = 8;
-/// Bytes that are received at once.
-const BUFFER: usize = 256 << 10;
-/// How a record of TLS begins that says what is wrong.
-const TLS_ALERT: &[u8] = &[0x15, 3];
 
 /// An answer.
 pub struct Answer {
@@ -41,16 +26,14 @@ pub struct Answer {
 /// Sends single requests to a bucket.
 pub struct Control {
     bucket: Bucket,
-    writer: Writer,
-    timeout: Duration,
+    caller: Caller,
 }
 
 impl Control {
     /// One that signs by `signer`, and waits at most this long for each answer.
     #[must_use]
     pub fn new(bucket: &Bucket, signer: Signer, timeout_s: f64) -> Self {
-        let writer = Writer::new(bucket.clone(), signer);
-        Self { bucket: bucket.clone(), writer, timeout: Duration::from_secs_f64(timeout_s) }
+        Self { bucket: bucket.clone(), caller: Caller::new(bucket, signer, timeout_s, 0) }
     }
 
     /// The object at a key; none where there is none.
@@ -158,180 +141,36 @@ impl Control {
         }
     }
 
-    /// Sends a request on a new connection, and receives the answer.
+    /// Sends a request and receives the answer.
     fn exchange(&mut self, method: &'static str, subject: Subject<'_>, body: Body<'_>) -> Result<Answer, Error> {
-        let until_ns = now_ns() + self.timeout.as_nanos() as u64;
-        let (mut head, mut tail) = (Vec::with_capacity(self.writer.room()), Vec::new());
+        let never = Stop::new();
+        self.caller.connect(&never)?;
         let request = Request { method, subject, range: None, checksum: Checksum::Sha256, body };
-        self.writer.write(&request, 0, &mut head, &mut tail);
-        if let Body::Bytes(bytes) = body {
-            head.extend_from_slice(bytes);
-        }
-        let Some(place) = self.bucket.places.first() else {
-            return Err(Error::usage("the store has no endpoint"));
+        let mut received = Vec::new();
+        let mut keep = |piece: &[u8]| {
+            received.extend_from_slice(piece);
+            received.len() <= MAX_BODY
         };
-        let mut line = Line::open(place, self.timeout, until_ns)?;
-        let sent = send(&mut line, &head, until_ns);
-        let received = sent.and_then(|until_ns| receive(&mut line, method == "HEAD", until_ns));
-        received.map_err(|failure| {
+        let answer = self.caller.call(&request, None, &never, &mut keep);
+        let head = match answer {
+            Ok(_) if received.len() > MAX_BODY => Err(Failure::Length),
+            answer => answer,
+        };
+        let head = head.map_err(|failure| {
             let refusal = self.refusal(&format!("{method} from the store"), failure, b"");
-            if failure == Failure::Lost && place.security.is_none() {
+            let is_plain = self.bucket.places.first().is_some_and(|place| place.security.is_none());
+            if failure == Failure::Lost && is_plain {
                 // versitygw ends a connection without a word that does not begin as TLS.
                 return refusal.also("if the store uses TLS, use https:// in --endpoint");
             }
             refusal
-        })
-    }
-}
-
-/// Longest time until a connection is made, and until its handshake is over.
-const LONGEST_CONNECT: Duration = Duration::from_secs(10);
-
-/// A connection of one request.
-struct Line {
-    transport: Transport,
-    buffer: Vec<u8>,
-}
-
-impl Line {
-    /// Connects, by TLS where the place has it.
-    fn open(place: &Place, timeout: Duration, until_ns: u64) -> Result<Self, Error> {
-        let options = Options { nodelay: true, ..Options::default() };
-        let timeout = timeout.min(LONGEST_CONNECT);
-        let connected = net::connect(&place.address, &options, timeout);
-        let unreached = |error: &io::Error| {
-            let doing = format!("connect to the store at {}", place.url());
-            Error::machine(doing, error).also(Failure::Unreachable.advice())
+        })?;
+        let length = match head.length {
+            Length::Bytes(length) => Some(length),
+            _ => None,
         };
-        let stream = connected.map_err(|error| unreached(&error))?;
-        let transport = Transport::new(stream, place.security.as_ref()).map_err(|error| unreached(&error))?;
-        let mut line = Self { transport, buffer: vec![0; BUFFER] };
-        // A server of plain HTTP waits for more of what it takes for a request.
-        let until_ns = until_ns.min(now_ns() + timeout.as_nanos() as u64);
-        loop {
-            let left = left(until_ns).map_err(|_| {
-                unreached(&ErrorKind::TimedOut.into()).also("check that it is the store's port for TLS")
-            })?;
-            let stream = line.transport.stream();
-            stream.set_read_timeout(Some(left)).map_err(|error| unreached(&error))?;
-            stream.set_write_timeout(Some(left)).map_err(|error| unreached(&error))?;
-            match line.transport.shake(&mut line.buffer) {
-                Ok(()) => return Ok(line),
-                Err(error) if is_passing(&error) => {}
-                Err(error) => {
-                    return Err(match line.transport.fault() {
-                        Some(fault) => tls::refusal(&place.url(), fault),
-                        None => unreached(&error).also("check that it is the store's port for TLS"),
-                    });
-                }
-            }
-        }
+        let is_right = (200..300).contains(&head.status);
+        let body = if is_right { received } else { self.caller.kept().to_vec() };
+        Ok(Answer { status: head.status, length, body })
     }
-
-    /// Receives to the end of some bytes; gives how many.
-    fn read(&mut self, into: &mut Vec<u8>) -> io::Result<usize> {
-        let count = self.transport.read(&mut self.buffer)?;
-        into.extend_from_slice(&self.buffer[..count]);
-        Ok(count)
-    }
-}
-
-/// Time that is left, at least a moment, because 0 would be without a limit.
-fn left(until_ns: u64) -> Result<Duration, Failure> {
-    match until_ns.saturating_sub(now_ns()) {
-        0 => Err(Failure::Timeout),
-        left => Ok(Duration::from_nanos(left.max(1_000_000))),
-    }
-}
-
-/// Sends a request; gives the time until which its answer may come.
-fn send(line: &mut Line, mut bytes: &[u8], until_ns: u64) -> Result<u64, Failure> {
-    while !bytes.is_empty() || line.transport.is_sending() {
-        line.transport.stream().set_write_timeout(Some(left(until_ns)?)).map_err(|_| Failure::Lost)?;
-        match line.transport.write([bytes, b"", b""]) {
-            Ok(count) => bytes = &bytes[count..],
-            Err(error) if is_passing(&error) => {}
-            // The store may have answered before it closed: then the answer is there.
-            Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
-                return Ok(until_ns.min(now_ns() + LAST_WORDS_NS));
-            }
-            Err(_) => return Err(Failure::Lost),
-        }
-    }
-    Ok(until_ns)
-}
-
-fn receive(line: &mut Line, no_body: bool, until_ns: u64) -> Result<Answer, Failure> {
-    let mut bytes = Vec::new();
-    let mut read = |bytes: &mut Vec<u8>| -> Result<bool, Failure> {
-        loop {
-            line.transport.stream().set_read_timeout(Some(left(until_ns)?)).map_err(|_| Failure::Lost)?;
-            match line.read(bytes) {
-                Ok(count) => return Ok(count > 0),
-                Err(error) if is_passing(&error) => {}
-                Err(_) => return Err(Failure::Lost),
-            }
-        }
-    };
-    let mut interim = 0;
-    let head: Head = loop {
-        match parse(&bytes) {
-            Parsed::Whole(head) if head.status < 200 && head.status != 101 && interim < MAX_INTERIM => {
-                interim += 1;
-                bytes.drain(..head.bytes);
-            }
-            Parsed::Whole(head) if head.status >= 200 => break head,
-            Parsed::Partial => {
-                if !read(&mut bytes)? {
-                    return Err(if bytes.is_empty() { Failure::Lost } else { Failure::Malformed });
-                }
-            }
-            _ if bytes.starts_with(TLS_ALERT) => return Err(Failure::Encrypted),
-            _ => return Err(Failure::Malformed),
-        }
-    };
-    bytes.drain(..head.bytes);
-    let length = match head.length {
-        Length::Bytes(length) => Some(length),
-        _ => None,
-    };
-    if no_body || matches!(head.status, 204 | 304) {
-        return Ok(Answer { status: head.status, length, body: Vec::new() });
-    }
-    let mut chunks = Chunks::new(0);
-    let mut fed = 0;
-    loop {
-        if bytes.len() > MAX_BODY {
-            return Err(Failure::Length);
-        }
-        let is_over = match head.length {
-            Length::Bytes(length) => bytes.len() as u64 >= length,
-            Length::Open => false,
-            Length::Chunks => {
-                let progress = chunks.take(&bytes[fed..]);
-                fed = bytes.len();
-                if progress == Progress::Wrong {
-                    return Err(Failure::Malformed);
-                }
-                progress == Progress::Over
-            }
-        };
-        if is_over {
-            break;
-        }
-        if !read(&mut bytes)? {
-            if head.length == Length::Open {
-                break;
-            }
-            return Err(Failure::Lost);
-        }
-    }
-    let body = match head.length {
-        Length::Bytes(length) => bytes[..length as usize].to_vec(),
-        Length::Open => bytes,
-        Length::Chunks => {
-            chunks.spans().iter().flat_map(|span| &bytes[span.0 as usize..span.1 as usize]).copied().collect()
-        }
-    };
-    Ok(Answer { status: head.status, length, body })
 }

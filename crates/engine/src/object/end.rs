@@ -7,7 +7,7 @@ use crate::network::reach;
 use crate::object::control::Control;
 use crate::object::credentials::Credentials;
 use crate::object::null_server::NullServer;
-use crate::object::options::{Bucket, StoreParameters};
+use crate::object::options::{Bucket, ReachParameters, StoreParameters};
 use crate::object::signing::Signer;
 
 /// The other end.
@@ -27,14 +27,15 @@ impl End {
     /// Usage: an endpoint, a bucket or credentials that are none.
     pub fn of(store: &StoreParameters, every_key: Option<u64>) -> Result<Self, Error> {
         let timeout_s = store.timeout;
-        if !store.endpoint.is_empty() {
+        if !store.reach.endpoint.is_empty() {
             let (bucket, credentials) = (store.bucket()?, store.credentials()?);
             return Ok(Self { bucket, credentials, timeout_s, server: None });
         }
         let server = NullServer::start(SocketAddr::new(reach::loopback(), 0), every_key)
             .map_err(|error| Error::machine("start a null server on loopback", &error))?;
-        let near = StoreParameters { endpoint: format!("http://{}", server.address()), tls: false, ..store.clone() };
-        Ok(Self { bucket: near.bucket()?, credentials: Credentials::of_null_server(), timeout_s, server: Some(server) })
+        let reach = ReachParameters { endpoint: format!("http://{}", server.address()), ca_file: String::new() };
+        let bucket = StoreParameters { reach, tls: false, ..store.clone() }.bucket()?;
+        Ok(Self { bucket, credentials: Credentials::of_null_server(), timeout_s, server: Some(server) })
     }
 
     /// Whether it is a null server of this process.

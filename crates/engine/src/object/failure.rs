@@ -103,6 +103,12 @@ impl Failure {
         }
     }
 
+    /// Whether the same request may succeed a moment later.
+    #[must_use]
+    pub fn may_pass(self) -> bool {
+        matches!(self, Self::SlowDown | Self::Timeout | Self::Unreachable | Self::Lost | Self::Server)
+    }
+
     /// What mends it, where one thing does; empty otherwise.
     #[must_use]
     pub fn advice(self) -> &'static str {

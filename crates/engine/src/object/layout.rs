@@ -1,11 +1,13 @@
 //! Makes a run's objects below its marked prefix, and removes them, also those that a killed run left.
 
 use crate::contract::kernel::{Error, Stop};
+use crate::contract::reading::Reading;
 use crate::object::client::Load;
 use crate::object::control::Control;
+use crate::object::credentials::Credentials;
 use crate::object::marks;
 use crate::object::mix::Mix;
-use crate::object::options::{Checksum, Operation};
+use crate::object::options::{Bucket, Checksum, Operation};
 use crate::object::plan::Work;
 use crate::object::stored::Stored;
 use crate::object::tally::Tally;
@@ -50,6 +52,41 @@ pub fn each_once(operation: Operation, objects: u64, object_size: u64, seed: u64
         runtime_s: 1.0,
         seed,
     }
+}
+
+/// A load that does nothing yet but by which objects can be removed.
+#[must_use]
+pub fn for_removal<'a>(
+    bucket: &'a Bucket,
+    credentials: &'a Credentials,
+    stored: &'a Stored,
+    timeout_s: f64,
+) -> Load<'a> {
+    Load {
+        bucket,
+        credentials,
+        stored,
+        written: stored,
+        work: each_once(Operation::Delete, 0, 0, 1),
+        checksum: Checksum::Nothing,
+        concurrency: 1,
+        threads: 1,
+        timeout_s,
+        keep_alive: true,
+        interval_s: 1.0,
+    }
+}
+
+/// Marks the folder of a run as this process's, after what killed runs left beside it was removed.
+///
+/// # Errors
+/// Usage or Machine: the prefix is no run's, objects are below it already, or the store refuses.
+pub fn claim(control: &mut Control, load: &Load<'_>, prefix: &str, stop: &Stop) -> Result<Left, Error> {
+    let folder = prefix.trim_end_matches('/');
+    let base = &prefix[..folder.rfind('/').map_or(0, |at| at + 1)];
+    let left = remove_left(control, load, base, stop)?;
+    marks::make(control, prefix)?;
+    Ok(left)
 }
 
 /// Removes all objects and incomplete uploads of a run, its mark last; gives how many there were.
@@ -115,6 +152,14 @@ pub struct Left {
     pub removed: u64,
     /// Folders of runs that may still go on, or that are another machine's.
     pub others: u64,
+}
+
+impl Left {
+    /// Adds it to a reading.
+    pub fn describe(&self, reading: &mut Reading) {
+        reading.detail("left_objects_removed", self.removed);
+        reading.detail("other_runs_found", self.others);
+    }
 }
 
 /// Removes what killed runs left below a prefix.

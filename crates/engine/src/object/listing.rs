@@ -5,6 +5,8 @@
 pub struct Page {
     /// Keys of objects.
     pub keys: Vec<String>,
+    /// Their lengths; 0 where none is stated.
+    pub sizes: Vec<u64>,
     /// What keys have in common up to the delimiter.
     pub prefixes: Vec<String>,
     /// The token of the next page; none where this is the last.
@@ -22,6 +24,7 @@ pub fn read(xml: &[u8]) -> Option<Page> {
     let mut page = Page::default();
     for entry in elements(body, "Contents") {
         page.keys.push(unescape(elements(entry, "Key").next()?)?);
+        page.sizes.push(elements(entry, "Size").next().and_then(|size| size.parse().ok()).unwrap_or(0));
         if page.keys.len() > MAX_KEYS {
             return None;
         }
@@ -112,6 +115,7 @@ mod tests {
             </ListBucketResult>";
         let page = read(xml).unwrap();
         assert_eq!((page.keys, page.prefixes), (vec!["p/a&b\u{e4}".into(), "p/c".into()], vec!["p/d/".to_string()]));
+        assert_eq!(page.sizes, [1, 0]);
         assert_eq!(page.next.as_deref(), Some("t=1"));
         assert_eq!(read(b"<ListBucketResult></ListBucketResult>"), Some(Page::default()));
     }

@@ -21,11 +21,19 @@ pub const PART_ROOM: usize = 256;
 
 /// What a store has said of a part.
 #[derive(Clone, Copy)]
-struct Receipt {
+pub struct Receipt {
     etag: Etag,
     /// Its checksum in base64, as it was sent.
     sum: [u8; 44],
     sum_length: usize,
+}
+
+impl Receipt {
+    /// That of a part with this `ETag`, and without a checksum.
+    #[must_use]
+    pub fn new(etag: Etag) -> Self {
+        Self { etag, sum: [0; 44], sum_length: 0 }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -147,62 +155,22 @@ impl Uploads {
 
     /// Writes the query of a request, encoded and sorted.
     pub fn write_query(&self, step: &Step, query: &mut Vec<u8>) {
-        query.clear();
-        match step.stage {
-            Stage::Whole | Stage::Create => query.extend_from_slice(b"uploads="),
-            Stage::Part(number) => {
-                query.extend_from_slice(b"partNumber=");
-                write_number(number.into(), query);
-                query.extend_from_slice(b"&uploadId=");
-            }
-            Stage::Complete | Stage::Abort => query.extend_from_slice(b"uploadId="),
-        }
-        if step.stage != Stage::Create {
-            query.extend_from_slice(&self.slots[step.slot].id);
-        }
+        write_query(step.stage, &self.slots[step.slot].id, query);
     }
 
     /// Writes the body of the request that completes an upload.
     pub fn write_parts(&self, step: &Step, kind: Option<&Kind>, body: &mut Vec<u8>) {
-        body.clear();
-        body.extend_from_slice(b"<CompleteMultipartUpload>");
-        for (number, receipt) in self.slots[step.slot].receipts.iter().enumerate() {
-            let Some(receipt) = receipt else { continue };
-            // A Vec takes all that is written.
-            let _ = write!(body, "<Part><PartNumber>{}</PartNumber><ETag>", number + 1);
-            for byte in receipt.etag.as_bytes() {
-                match byte {
-                    b'"' => body.extend_from_slice(b"&quot;"),
-                    b'&' => body.extend_from_slice(b"&amp;"),
-                    b'<' => body.extend_from_slice(b"&lt;"),
-                    _ => body.push(*byte),
-                }
-            }
-            body.extend_from_slice(b"</ETag>");
-            if let Some(kind) = kind {
-                for part in [b"<", kind.element.as_bytes(), b">", &receipt.sum[..receipt.sum_length], b"</"] {
-                    body.extend_from_slice(part);
-                }
-                body.extend_from_slice(kind.element.as_bytes());
-                body.push(b'>');
-            }
-            body.extend_from_slice(b"</Part>");
-        }
-        body.extend_from_slice(b"</CompleteMultipartUpload>");
+        write_parts(&self.slots[step.slot].receipts, kind, body);
     }
 
     /// Takes the answer that names an upload; gives the object's due time where it names none.
     pub fn created(&mut self, step: &Step, answer: &[u8]) -> Result<(), u64> {
         let upload = &mut self.slots[step.slot];
-        let id = text_of(answer, "UploadId");
-        let text = std::str::from_utf8(id).unwrap_or_default();
-        if text.is_empty() || text.len() > MAX_ID {
+        if !read_id(answer, &mut upload.id) {
             upload.phase = Phase::Free;
             return Err(upload.step.due_ns);
         }
         upload.phase = Phase::Open;
-        upload.id.clear();
-        encode_query(text, &mut upload.id);
         Ok(())
     }
 
@@ -214,7 +182,7 @@ impl Uploads {
         upload.done += 1;
         let from = trailer.iter().position(|byte| *byte == b':').map_or(trailer.len(), |at| at + 1);
         let text = trailer[from..].trim_ascii_end();
-        let mut receipt = Receipt { etag, sum: [0; 44], sum_length: text.len().min(44) };
+        let mut receipt = Receipt { sum_length: text.len().min(44), ..Receipt::new(etag) };
         receipt.sum[..receipt.sum_length].copy_from_slice(&text[..receipt.sum_length]);
         upload.receipts[number as usize - 1] = Some(receipt);
     }
@@ -236,6 +204,58 @@ impl Uploads {
         }
         is_first.then_some(upload.step.due_ns)
     }
+}
+
+/// Reads the name of an upload that has begun, encoded for a query; false where the answer has none.
+pub fn read_id(answer: &[u8], id: &mut Vec<u8>) -> bool {
+    let text = std::str::from_utf8(text_of(answer, "UploadId")).unwrap_or_default();
+    id.clear();
+    encode_query(text, id);
+    !text.is_empty() && text.len() <= MAX_ID
+}
+
+/// Writes the query of a request of the upload with this name, encoded and sorted.
+pub fn write_query(stage: Stage, id: &[u8], query: &mut Vec<u8>) {
+    query.clear();
+    match stage {
+        Stage::Whole | Stage::Create => return query.extend_from_slice(b"uploads="),
+        Stage::Part(number) => {
+            query.extend_from_slice(b"partNumber=");
+            write_number(number.into(), query);
+            query.extend_from_slice(b"&uploadId=");
+        }
+        Stage::Complete | Stage::Abort => query.extend_from_slice(b"uploadId="),
+    }
+    query.extend_from_slice(id);
+}
+
+/// Writes the body of the request that completes an upload.
+pub fn write_parts(receipts: &[Option<Receipt>], kind: Option<&Kind>, body: &mut Vec<u8>) {
+    body.clear();
+    body.extend_from_slice(b"<CompleteMultipartUpload>");
+    for (number, receipt) in receipts.iter().enumerate() {
+        let Some(receipt) = receipt else { continue };
+        // A Vec takes all that is written.
+        let _ = write!(body, "<Part><PartNumber>{}</PartNumber><ETag>", number + 1);
+        for byte in receipt.etag.as_bytes() {
+            match byte {
+                b'"' => body.extend_from_slice(b"&quot;"),
+                b'&' => body.extend_from_slice(b"&amp;"),
+                b'<' => body.extend_from_slice(b"&lt;"),
+                _ => body.push(*byte),
+            }
+        }
+        body.extend_from_slice(b"</ETag>");
+        if let Some(kind) = kind {
+            for part in [b"<", kind.element.as_bytes(), b">", &receipt.sum[..receipt.sum_length], b"</"] {
+                body.extend_from_slice(part);
+            }
+            body.extend_from_slice(kind.element.as_bytes());
+            body.push(b'>');
+        }
+        body.extend_from_slice(b"</Part>");
+    }
+    body.extend_from_slice(b"</CompleteMultipartUpload>");
 }
 
 /// The failure in the body of a response that began as a success: a store may say so only when it has put the parts together.

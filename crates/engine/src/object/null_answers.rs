@@ -213,22 +213,22 @@ impl Store {
             }
             return 0;
         };
-        let (status, length) = match question.range {
+        let (status, first, length) = match question.range {
             Some((first, last)) if first < bytes && first <= last => {
-                ("206 Partial Content", last.min(bytes - 1) - first + 1)
+                ("206 Partial Content", first, last.min(bytes - 1) - first + 1)
             }
             Some(_) => {
                 write_status(head, "416 Range Not Satisfiable", 0);
                 return 0;
             }
-            None => ("200 OK", bytes),
+            None => ("200 OK", 0, bytes),
         };
         write_status(head, status, length);
         if question.method == Method::Head {
             return 0;
         }
-        if kept.len() as u64 == bytes && question.range.is_none() {
-            head.extend_from_slice(kept);
+        if kept.len() as u64 == bytes {
+            head.extend_from_slice(&kept[first as usize..(first + length) as usize]);
             return 0;
         }
         length
@@ -241,7 +241,7 @@ impl Store {
         let most = most.parse().unwrap_or(PAGE).min(PAGE);
         let mut page = String::from("<ListBucketResult>");
         let (mut count, mut last_prefix, mut next) = (0, String::new(), String::new());
-        for path in self.objects.keys() {
+        for (path, (bytes, _)) in &self.objects {
             let Some(key) = path.strip_prefix(&bucket).filter(|key| key.starts_with(&prefix)) else { continue };
             if !token.is_empty() && key <= token.as_str() {
                 continue;
@@ -268,7 +268,7 @@ impl Store {
                     let _ = write!(page, "<CommonPrefixes><Prefix>{}</Prefix></CommonPrefixes>", escape(common));
                 }
                 None => {
-                    let _ = write!(page, "<Contents><Key>{}</Key></Contents>", escape(key));
+                    let _ = write!(page, "<Contents><Key>{}</Key><Size>{bytes}</Size></Contents>", escape(key));
                 }
             }
         }
@@ -316,6 +316,7 @@ mod tests {
         };
         let page = listed("delimiter=%2F&list-type=2&max-keys=2&prefix=");
         assert_eq!((page.prefixes, page.keys), (vec!["a/".to_string()], vec!["b&c".to_string()]));
+        assert_eq!(page.sizes, [3]);
         let token = page.next.unwrap().replace('&', "%26");
         assert_eq!(listed(&format!("continuation-token={token}&delimiter=%2F")).keys, ["d"]);
         assert_eq!(listed("prefix=a%2F").keys, ["a/1", "a/2"]);

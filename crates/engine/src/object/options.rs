@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::contract::declare::{choice, flag, integer, number, text, Integer, Text};
+use crate::contract::declare::{choice, flag, integer, number, text, Group, Integer};
 use crate::contract::kernel::Error;
 use crate::contract::parameter::Role;
 use crate::object::address::{self, Place};
@@ -69,17 +69,24 @@ pub struct Bucket {
 }
 
 parameters! {
+    /// How the store of a bucket is reached.
+    pub struct ReachParameters {
+        endpoint: String = text("URLs of the store, separated by commas; empty for a null server on loopback", ""),
+        ca_file: String = text("file with certificates of the authorities that may sign the store's (PEM); empty for \
+            AWS_CA_BUNDLE or this system's", ""),
+    }
+}
+
+parameters! {
     /// Where a bucket is.
     pub struct StoreParameters {
-        endpoint: String = ENDPOINT,
+        reach: ReachParameters = Group,
         bucket: String = text("name of the bucket", "hwdyno"),
         prefix: String = text("what the keys begin with; what is written is below a folder of the run",
             "hwdyno-0000000000000000/"),
         region: String = text("region of the signature; empty for AWS_REGION or the profile's", ""),
         style: Style = choice("how requests name the bucket: in the path, or in the host's name"),
         tls: bool = flag("connections are TLS, as the endpoint's https:// says", false),
-        ca_file: String = text("file with certificates of the authorities that may sign the store's (PEM); empty for \
-            AWS_CA_BUNDLE or this system's", ""),
         timeout: f64 = number("deadline of a request, besides a second for each 64 KiB", "s", (0.1, 3600.0), 30.0),
         seed: u64 = crate::contract::declare::SEED,
     }
@@ -97,7 +104,6 @@ parameters! {
     }
 }
 
-const ENDPOINT: Text = text("URLs of the store, separated by commas; empty for a null server on loopback", "");
 const OBJECT_SIZE: Integer = integer("size of an object", "B", (0, 1 << 40), 8 << 20).role(Role::Size);
 
 impl StoreParameters {
@@ -118,26 +124,10 @@ impl StoreParameters {
     /// # Errors
     /// Usage: an endpoint or a name that is none.
     pub fn bucket(&self) -> Result<Bucket, Error> {
-        let name = &self.bucket;
-        let is_plain =
-            name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-".contains(&byte));
-        if !(3..=63).contains(&name.len()) || !is_plain || name.starts_with(['.', '-']) {
-            return Err(Error::usage(format!(
-                "bucket = {name}: a bucket's name has 3 to 63 lower-case letters, digits, dots and hyphens"
-            )));
-        }
-        if self.prefix.starts_with('/') || self.prefix.chars().any(char::is_control) {
-            return Err(Error::usage(format!(
-                "prefix = {}: begins without a slash and has plain characters",
-                self.prefix
-            )));
-        }
-        if self.tls != address::is_tls(&self.endpoint) {
+        if self.tls != address::is_tls(&self.reach.endpoint) {
             return Err(Error::usage(format!("tls = {}: the endpoint's URL says otherwise", self.tls)));
         }
-        let before = if self.style == Style::Virtual { format!("{name}.") } else { String::new() };
-        let places = address::resolve(&self.endpoint, &before, &self.ca_file)?;
-        Ok(Bucket { name: name.clone(), style: self.style, places: places.into() })
+        self.reach.bucket(&self.bucket, &self.prefix, self.style)
     }
 
     /// Who signs.
@@ -146,5 +136,27 @@ impl StoreParameters {
     /// Usage: there are no credentials.
     pub fn credentials(&self) -> Result<Credentials, Error> {
         Credentials::find(&self.region)
+    }
+}
+
+impl ReachParameters {
+    /// The bucket of this name, in which keys begin with `prefix`.
+    ///
+    /// # Errors
+    /// Usage: an endpoint, a name or a prefix that is none.
+    pub fn bucket(&self, name: &str, prefix: &str, style: Style) -> Result<Bucket, Error> {
+        let is_plain =
+            name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-".contains(&byte));
+        if !(3..=63).contains(&name.len()) || !is_plain || name.starts_with(['.', '-']) {
+            return Err(Error::usage(format!(
+                "bucket = {name}: a bucket's name has 3 to 63 lower-case letters, digits, dots and hyphens"
+            )));
+        }
+        if prefix.starts_with('/') || prefix.chars().any(char::is_control) {
+            return Err(Error::usage(format!("prefix = {prefix}: begins without a slash and has plain characters")));
+        }
+        let before = if style == Style::Virtual { format!("{name}.") } else { String::new() };
+        let places = address::resolve(&self.endpoint, &before, &self.ca_file)?;
+        Ok(Bucket { name: name.into(), style, places: places.into() })
     }
 }

@@ -48,16 +48,20 @@ pub enum Body<'a> {
     Empty,
     /// A made object: its number and length.
     Object(&'a Payload, u64, u64),
-    /// These bytes.
+    /// These bytes, whose SHA-256 is signed.
     Bytes(&'a [u8]),
+    /// These bytes, unsigned.
+    Unsigned(&'a [u8]),
 }
 
 impl Body<'_> {
-    fn length(&self) -> u64 {
+    /// Its bytes.
+    #[must_use]
+    pub fn length(&self) -> u64 {
         match self {
             Self::Empty => 0,
             Self::Object(_, _, bytes) => *bytes,
-            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::Bytes(bytes) | Self::Unsigned(bytes) => bytes.len() as u64,
         }
     }
 
@@ -65,7 +69,7 @@ impl Body<'_> {
         match self {
             Self::Empty => *EMPTY_HASH,
             Self::Object(payload, object, bytes) => hexadecimal(&payload.sha256(*object, *bytes)),
-            Self::Bytes(bytes) => hexadecimal(&crate::object::signing::hash(&[bytes])),
+            Self::Bytes(bytes) | Self::Unsigned(bytes) => hexadecimal(&crate::object::signing::hash(&[bytes])),
         }
     }
 }
@@ -112,7 +116,7 @@ impl Writer {
         let payload: &[u8] = match (&request.body, request.checksum) {
             (Body::Empty, _) => EMPTY_HASH,
             _ if in_trailer => TRAILER,
-            (Body::Object(..), Checksum::Nothing) => UNSIGNED,
+            (Body::Object(..), Checksum::Nothing) | (Body::Unsigned(_), _) => UNSIGNED,
             _ => {
                 hash = request.body.sha256();
                 &hash

@@ -29,7 +29,7 @@ const MS: u64 = 1_000_000;
 /// Events that are served before the time is looked at again.
 const MAX_EVENTS: usize = 128;
 /// The slowest transfer that a deadline allows, bytes a second.
-const SLOWEST: u64 = 64 << 10;
+pub const SLOWEST: u64 = 64 << 10;
 /// The rest after a failure, doubled by each in a row up to a second.
 const REST_NS: u64 = 10_000_000;
 const LONGEST_REST_NS: u64 = 1_000_000_000;

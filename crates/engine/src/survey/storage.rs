@@ -46,12 +46,17 @@ const NETWORK: &[&str] = &[
 ];
 /// Filesystems in memory.
 const MEMORY: &[&str] = &["tmpfs", "ramfs", "devtmpfs", "hugetlbfs", "proc", "sysfs"];
+/// How a path begins that is a place in an object store, also where its slashes were taken for those of a folder.
+const OBJECT_STORE: &str = "s3:/";
 /// What container engines mount into a container from the disk that holds its layers.
 const OF_THE_ENGINE: &[&str] = &["/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/dev/termination-log"];
 
 /// The machine's `storage`: the layers and disks behind `path`.
 #[must_use]
 pub fn survey(survey: &Survey, path: Option<&str>) -> Value {
+    if let Some(place) = path.and_then(|path| path.strip_prefix(OBJECT_STORE)) {
+        return of_object_store(survey, place.trim_start_matches('/'));
+    }
     let tree = &survey.tree;
     let path = located(survey, path);
     let mut walk = Walk {
@@ -99,6 +104,18 @@ pub fn survey(survey: &Survey, path: Option<&str>) -> Value {
         "free_bytes": known("free_bytes", room.map(|(_, free)| free.into())),
         "chain": chain,
         "disks": disks,
+    })
+}
+
+/// The storage of a place in an object store, of which this machine knows nothing.
+fn of_object_store(survey: &Survey, place: &str) -> Value {
+    for name in ["disks", "mount_point", "options", "size_bytes", "free_bytes"] {
+        survey.unknown.note(&format!("storage.{name}"), "the path is a place in an object store");
+    }
+    let path = format!("s3://{place}");
+    json!({
+        "path": path, "mount_point": null, "filesystem": "s3", "options": null, "source": path,
+        "size_bytes": null, "free_bytes": null, "chain": [], "disks": [],
     })
 }
 

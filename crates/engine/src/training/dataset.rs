@@ -7,9 +7,10 @@ use crate::training::csv::spell;
 use super::random::Mersenne;
 use super::sink::{Halt, Sink};
 use super::{hdf5, image, npz, parquet, tfrecord};
-use crate::contract::declare::{choice, integer, number, required, text};
+use crate::contract::declare::{choice, integer, number, required, text, Group};
 use crate::contract::kernel::Error;
 use crate::contract::parameter::Role;
+use crate::object::options::ReachParameters;
 use crate::{parameters, words};
 
 words! {
@@ -31,7 +32,7 @@ words! {
 parameters! {
     /// The parameters that describe a data set on disk.
     pub struct DatasetParameters {
-        path: PathBuf = required("data folder; the files are below its `train`"),
+        path: PathBuf = required("data folder, or s3://BUCKET/PREFIX; the files are below its `train`"),
         format: Format = choice("format of the files"),
         files: u64 = integer("number of files", "", (0, 1 << 32), 168),
         samples_per_file: u64 = integer("samples per file", "", (0, 1 << 40), 1),
@@ -42,6 +43,7 @@ parameters! {
         seed: u32 = integer("seed of sizes and content (DLIO uses 10)", "", (0, 0xFFFF_FFFF), 10),
         row_group: u64 = integer("parquet: rows in a group; 0 for one group", "", (0, 1 << 40), 0),
         columns: u64 = integer("parquet: columns that share a row", "", (0, 10_000), 1),
+        reach: ReachParameters = Group,
     }
 }
 

@@ -1,15 +1,20 @@
-//! Entries of a KV cache as files, in blocks that identify themselves, so that a wrong one is named and not served.
+//! Entries of a KV cache as files or objects, in blocks that identify themselves, so that a wrong one is named and not served.
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::ledger::Ledger;
-use crate::safe_files::scratch::Private;
+use super::target::{key, Target};
+use crate::contract::kernel::Stop;
+use crate::object::place::Line;
 use crate::sys::files;
 use crate::sys::memory::Region;
 use crate::timing::clock::now_ns;
+
+mod objects;
 
 /// Length of a block, and what `O_DIRECT` wants addresses and lengths to be multiples of.
 pub const BLOCK: usize = 4096;
@@ -31,9 +36,9 @@ pub enum Way {
     Cached,
 }
 
-/// The folder of the entries and how they are moved.
+/// Where the entries are and how they are moved.
 pub struct Shelf {
-    folder: Private,
+    target: Target,
     way: Way,
     fsync: bool,
     verify: bool,
@@ -51,6 +56,9 @@ pub struct Buffers {
     bodies: Vec<u32>,
     back: Region,
     length: usize,
+    /// The user's connection to a store.
+    line: RefCell<Option<Line>>,
+    stop: Stop,
 }
 
 impl Buffers {
@@ -60,7 +68,19 @@ impl Buffers {
         out.fill_random(seed);
         let bodies = out
             .lend(0, length, |bytes| bytes.chunks_exact(BLOCK).map(|block| crc32c::crc32c(&block[HEAD..])).collect());
-        Ok(Self { out, bodies, back, length })
+        Ok(Self { out, bodies, back, length, line: RefCell::new(None), stop: Stop::new() })
+    }
+
+    /// The same with a connection to a store, whose waits end by `stop`.
+    #[must_use]
+    pub fn with_line(self, line: Option<Line>, stop: &Stop) -> Self {
+        Self { line: RefCell::new(line), stop: stop.clone(), ..self }
+    }
+
+    /// Requests to a store, and those of them that were sent again.
+    #[must_use]
+    pub fn requests(&self) -> (u64, u64) {
+        self.line.borrow().as_ref().map_or((0, 0), |line| (line.requests, line.repeated))
     }
 }
 
@@ -79,27 +99,32 @@ impl Ended {
 }
 
 impl Shelf {
-    /// A shelf in `folder`; `run` distinguishes its blocks from another run's.
+    /// A shelf; `run` distinguishes its blocks from another run's.
     #[must_use]
-    pub fn new(folder: Private, way: Way, fsync: bool, verify: bool, run: u32) -> Self {
-        Self { folder, way, fsync, verify, run, direct_refused: AtomicBool::new(false), corrupt: AtomicU64::new(0) }
+    pub fn new(target: Target, way: Way, fsync: bool, verify: bool, run: u32) -> Self {
+        Self { target, way, fsync, verify, run, direct_refused: AtomicBool::new(false), corrupt: AtomicU64::new(0) }
     }
 
     /// The file of an entry.
     #[must_use]
     pub fn path(&self, entry: u64) -> PathBuf {
-        self.folder.folder().path().join(entry_name(entry))
+        self.target.show(&entry_name(entry)).into()
     }
 
-    /// Removes an entry's file; one that is gone already is as good.
-    pub fn remove(&self, entry: u64) {
-        self.folder.remove(&entry_name(entry));
+    /// Removes an entry's file; one that is gone already is as good, and what stays goes with the folder.
+    pub fn remove(&self, entry: u64, buffers: &Buffers) {
+        let name = entry_name(entry);
+        match (&self.target, buffers.line.borrow_mut().as_mut()) {
+            (Target::Folder(folder), _) => folder.remove(&name),
+            (Target::Store(place), Some(line)) => drop(line.remove(&key(place, &name), 0, &buffers.stop)),
+            (Target::Store(_), None) => {}
+        }
     }
 
     /// Opens a file past the page cache if requested, and through it where the storage refuses.
     fn open(&self, name: &Path, is_new: bool) -> io::Result<File> {
-        let way =
-            |direct| if is_new { self.folder.create(name, direct) } else { self.folder.folder().read(name, direct) };
+        let Target::Folder(folder) = &self.target else { return Err(io::ErrorKind::Unsupported.into()) };
+        let way = |direct| if is_new { folder.create(name, direct) } else { folder.folder().read(name, direct) };
         if self.way == Way::Direct && !self.direct_refused.load(Ordering::Relaxed) {
             match way(true) {
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
@@ -148,6 +173,9 @@ impl Shelf {
         ledger: &Ledger,
         halt: &dyn Fn() -> bool,
     ) -> Result<u64, Ended> {
+        if let Target::Store(place) = &self.target {
+            return self.put(place, (entry, length), memory, buffers, ledger, halt);
+        }
         let (path, name) = (self.path(entry), entry_name(entry));
         let begun = now_ns();
         let file = self.open(&name, true).map_err(|error| Ended::io("open", &path, &error))?;
@@ -158,13 +186,7 @@ impl Shelf {
                 return Err(Ended::Halted);
             }
             let piece = (length - at).min(buffers.length as u64) as usize;
-            match memory {
-                Some(memory) => buffers.back.lend(0, piece, |bytes| {
-                    bytes.copy_from_slice(&memory[at as usize..at as usize + piece]);
-                }),
-                None => self.stamp(buffers, entry, at / BLOCK as u64, piece),
-            }
-            let region = if memory.is_some() { &buffers.back } else { &buffers.out };
+            let region = self.fill(buffers, (entry, at, piece), memory);
             let mut done = 0_usize;
             let begun = now_ns();
             while done < piece {
@@ -192,6 +214,21 @@ impl Shelf {
         Ok(took + now - begun)
     }
 
+    /// Puts the piece of an entry at `at` into a buffer, from `memory` or made here.
+    fn fill<'b>(
+        &self,
+        buffers: &'b Buffers,
+        (entry, at, piece): (u64, u64, usize),
+        memory: Option<&[u8]>,
+    ) -> &'b Region {
+        let Some(memory) = memory else {
+            self.stamp(buffers, entry, at / BLOCK as u64, piece);
+            return &buffers.out;
+        };
+        buffers.back.lend(0, piece, |bytes| bytes.copy_from_slice(&memory[at as usize..at as usize + piece]));
+        &buffers.back
+    }
+
     /// Reads an entry of `length` bytes and holds its blocks against what was written; gives the storage's time, ns.
     ///
     /// A block that is not what was written is counted and named, and the rest is read on.
@@ -203,6 +240,9 @@ impl Shelf {
         ledger: &Ledger,
         halt: &dyn Fn() -> bool,
     ) -> Result<u64, Ended> {
+        if let Target::Store(place) = &self.target {
+            return self.get(place, (entry, length), buffers, ledger, halt);
+        }
         let (path, name) = (self.path(entry), entry_name(entry));
         let begun = now_ns();
         let file = self.open(&name, false).map_err(|error| Ended::io("open", &path, &error))?;
@@ -282,12 +322,13 @@ fn entry_name(entry: u64) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::safe_files::scratch::Private;
     use std::fs::OpenOptions;
     use std::os::unix::fs::FileExt;
 
     fn shelf(name: &str) -> (Shelf, PathBuf) {
         let folder = std::env::temp_dir().join(format!("hwdyno-kv-{name}-{}", std::process::id()));
-        (Shelf::new(Private::at(&folder).unwrap(), Way::Emptied, false, true, 7), folder)
+        (Shelf::new(Target::Folder(Private::at(&folder).unwrap()), Way::Emptied, false, true, 7), folder)
     }
 
     fn read(shelf: &Shelf, entry: u64, length: u64, ledger: &Ledger) -> Result<u64, Ended> {
@@ -324,7 +365,7 @@ mod tests {
         file.write_all_at(&other, 2 * BLOCK as u64).unwrap();
         file.write_all_at(&[0; BLOCK], 3 * BLOCK as u64).unwrap();
         read(&shelf, 1, length, &ledger).ok().unwrap();
-        let old = Shelf::new(Private::at(&folder).unwrap(), Way::Cached, false, true, 8);
+        let old = Shelf::new(Target::Folder(Private::at(&folder).unwrap()), Way::Cached, false, true, 8);
         std::fs::hard_link(shelf.path(1), old.path(1)).unwrap();
         read(&old, 1, BLOCK as u64, &ledger).ok().unwrap();
         let says: Vec<String> = ledger.faults().into_iter().map(|fault| fault.says).collect();
@@ -336,7 +377,7 @@ mod tests {
         file.set_len(BLOCK as u64 + 100).unwrap();
         let Err(Ended::Failed(_, _, says)) = read(&shelf, 1, length, &ledger) else { panic!("read whole") };
         assert!(says.ends_with("it ends at byte 4196 of 24576: cut short"), "{says}");
-        shelf.remove(1);
+        shelf.remove(1, &buffers);
         let Err(Ended::Failed(operation, errno, _)) = read(&shelf, 1, length, &ledger) else { panic!("read whole") };
         assert_eq!((operation, errno), ("open", libc::ENOENT));
         drop((shelf, old));

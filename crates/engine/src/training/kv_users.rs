@@ -99,6 +99,10 @@ pub struct Tally {
     pub memory_written: u64,
     /// Entries that found no room.
     pub turned_away: u64,
+    /// Requests to a store.
+    pub store_requests: u64,
+    /// Those of them that were sent again.
+    pub store_repeated: u64,
     /// CPU time.
     pub cpu: CpuTime,
 }
@@ -119,6 +123,8 @@ impl Tally {
             (&mut self.memory_read, other.memory_read),
             (&mut self.memory_written, other.memory_written),
             (&mut self.turned_away, other.turned_away),
+            (&mut self.store_requests, other.store_requests),
+            (&mut self.store_repeated, other.store_repeated),
         ] {
             *mine += theirs;
         }
@@ -173,6 +179,7 @@ pub fn serve(service: &Service<'_>, number: u64, buffers: Buffers) -> Tally {
     let before = cpu_time::of_this_thread();
     user.talk();
     user.tally.cpu = cpu_time::of_this_thread().since(before);
+    (user.tally.store_requests, user.tally.store_repeated) = user.buffers.requests();
     user.tally
 }
 
@@ -283,7 +290,7 @@ impl User<'_> {
         let service = self.service;
         let admission = service.tiers.admit(id, bytes);
         for gone in &admission.delete {
-            service.shelf.remove(*gone);
+            service.shelf.remove(*gone, &self.buffers);
         }
         let mut answer = Ok(());
         for (older, data) in &admission.demote {
@@ -316,7 +323,7 @@ impl User<'_> {
                 Ok(())
             }
             Err(ended) => {
-                service.shelf.remove(id);
+                service.shelf.remove(id, &self.buffers);
                 if let Ended::Failed(operation, errno, says) = ended {
                     service.writes.fault(operation, errno, says);
                     // storage that takes no more makes every further figure another one's
@@ -342,6 +349,7 @@ mod tests {
     use super::*;
     use crate::safe_files::scratch::Private;
     use crate::training::kv_files::Way;
+    use crate::training::target::Target;
 
     #[test]
     fn an_entry_is_its_tokens_in_whole_blocks() {
@@ -376,7 +384,8 @@ mod tests {
             seed: 1,
             end_ns: u64::MAX,
         };
-        let (tiers, shelf) = (Tiers::new(0, 1 << 20), Shelf::new(private, Way::Emptied, false, true, 1));
+        let (tiers, shelf) =
+            (Tiers::new(0, 1 << 20), Shelf::new(Target::Folder(private), Way::Emptied, false, true, 1));
         let (reads, writes, stop, broken) = (Ledger::new(0.1), Ledger::new(0.1), Stop::new(), Stop::new());
         let service = Service {
             traffic: &traffic,
@@ -400,7 +409,7 @@ mod tests {
         served("missing", |user, reads, broken| {
             user.keep(1, 8192).unwrap();
             user.fetch(1).unwrap();
-            user.service.shelf.remove(1);
+            user.service.shelf.remove(1, &user.buffers);
             user.fetch(1).unwrap();
             user.fetch(1).unwrap();
             assert_eq!((user.tally.storage_hits, user.tally.misses, broken.is_set()), (1, 2, false));

@@ -1,20 +1,16 @@
 //! Reads batches of samples out of a data set's files, and checks them as they stream through one buffer.
 
-use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
-use std::ops::Range;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::os::unix::fs::FileExt;
 
+use super::access::{Access, Failure, Files, Opened};
 use super::check::stream::{u32_at, Piece};
 use super::check::Check;
 use super::dataset::Format;
 use super::parquet::{self, Footer};
 use super::random::Order;
+use crate::contract::kernel::Stop;
 
-/// What `O_DIRECT` wants offsets, lengths and addresses to be multiples of, on any storage in use.
-const ALIGN: u64 = 4096;
 /// Bytes of a parquet file that are read first, to find its footer.
 const FOOTER: u64 = 64 << 10;
 /// A footer beyond this is not believed.
@@ -25,8 +21,8 @@ const COLUMN_LIMIT: u64 = 1 << 30;
 
 /// What to read and how; shared by all readers.
 pub struct Source {
-    /// The files in order.
-    pub files: Vec<PathBuf>,
+    /// The files, and how they are read.
+    pub files: Files,
     /// Their format.
     pub format: Format,
     /// Samples in each.
@@ -41,26 +37,17 @@ pub struct Source {
     pub seed: u64,
     /// Whether formats are parsed, or only read.
     pub full: bool,
-    /// Whether the page cache is bypassed.
-    pub direct: bool,
-    /// Bytes of one read.
-    pub transfer: u64,
     /// Parquet: how many columns are read; 0 for all.
     pub columns: usize,
     /// Bytes that each file of raw binary has, where it is known; 0 where not.
     pub file_bytes: u64,
     /// Mean size of the files.
     pub mean_bytes: f64,
-    /// Set when the storage refused to bypass the page cache.
-    pub direct_refused: AtomicBool,
 }
-
-/// What was tried, the system's number, and words.
-type Failure = (&'static str, i32, String);
 
 /// A fault that a reader met; the batch goes on without the samples.
 pub struct Trouble {
-    /// `open`, `read` or `parse`.
+    /// `open`, `read`, `get` or `parse`.
     pub operation: &'static str,
     /// The system's number; 0 where the content is at fault.
     pub errno: i32,
@@ -74,7 +61,7 @@ impl Source {
     /// All samples.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.files.len() as u64 * self.samples
+        self.files.paths.len() as u64 * self.samples
     }
 
     /// Samples of accelerator `rank`: the sorted whole cut into contiguous parts of ceil(N / ranks).
@@ -95,31 +82,27 @@ impl Source {
 /// One reading thread.
 pub struct Reader<'a> {
     source: &'a Source,
-    buffer: Vec<u8>,
-    offset: usize,
+    /// Its way to the files.
+    pub access: Access<'a>,
     check: Check,
     footer: Option<(u64, Footer)>,
     scratch: Vec<u8>,
-    /// Bytes that the system delivered.
-    pub bytes: u64,
+    stop: &'a Stop,
     /// Samples that were wanted and not delivered whole.
     pub lost: u64,
 }
 
 impl<'a> Reader<'a> {
-    /// Allocates all that reading takes.
+    /// Allocates all that reading takes; `number` tells readers apart.
     #[must_use]
-    pub fn new(source: &'a Source) -> Self {
-        let buffer = vec![0_u8; (source.transfer + ALIGN) as usize];
-        let offset = buffer.as_ptr().align_offset(ALIGN as usize);
+    pub fn new(source: &'a Source, number: u64, stop: &'a Stop) -> Self {
         Self {
             source,
-            buffer,
-            offset,
+            access: Access::new(&source.files, number, stop),
             check: Check::of(source.format, source.full),
             footer: None,
             scratch: Vec::with_capacity(FOOTER as usize),
-            bytes: 0,
+            stop,
             lost: 0,
         }
     }
@@ -140,10 +123,13 @@ impl<'a> Reader<'a> {
                     let sample = Order::new(source.total(), seed).at(place);
                     (sample / source.samples, sample % source.samples, 1)
                 }
-                (Some(seed), _) => (Order::new(source.files.len() as u64, seed).at(file), within, in_file),
+                (Some(seed), _) => (Order::new(source.files.paths.len() as u64, seed).at(file), within, in_file),
                 (None, _) => (file, within, in_file),
             };
             if let Err((operation, errno, says)) = self.samples(file, first, count) {
+                if self.stop.is_set() {
+                    return; // a read that was cut short says nothing
+                }
                 self.lost += count;
                 fault(Trouble { operation, errno, says, file });
             }
@@ -157,72 +143,41 @@ impl<'a> Reader<'a> {
         if !source.format.by_sample() && first > 0 {
             return Ok(());
         }
-        let refused = |operation| move |error: std::io::Error| (operation, errno(&error), error.to_string());
         let wrong = |says: String| ("parse", 0, says);
-        let opened = self.open(file).map_err(refused("open"))?;
-        let length = opened.metadata().map_err(refused("open"))?.len();
+        let opened = self.access.open(file)?;
+        let length = opened.length();
         if length == 0 {
             return Err(wrong("it is empty: truncated".into()));
         }
-        let second = self.structure(file)?;
-        let structure = second.as_ref().unwrap_or(&opened);
         match source.format {
-            Format::Parquet => return self.groups((&opened, structure), file, length, first, count),
+            Format::Parquet => return self.groups(&opened, file, first, count),
             Format::Binary if source.file_bytes > 0 && length != source.file_bytes => {
                 return Err(wrong(format!("it has {length} bytes where {} belong: truncated?", source.file_bytes)));
             }
             _ => {}
         }
         let (from, to) = match source.format {
-            Format::Tfrecord => self.records(structure, length, first, count)?,
+            Format::Tfrecord => self.records(&opened, first, count)?,
             Format::Binary | Format::Hdf5 => {
                 let part = |sample| (u128::from(length) * u128::from(sample) / u128::from(source.samples)) as u64;
                 (part(first), part(first + count))
             }
             _ => (0, length),
         };
-        let piece = Piece { file: structure, length, from, samples: count };
+        let piece = Piece { file: opened.structure(), length, from, samples: count };
         self.check.start(&piece).map_err(|says| match self.check.errno() {
             0 => wrong(says),
             errno => ("read", errno, says),
         })?;
-        self.stream(&opened, from, to)?;
+        let check = &mut self.check;
+        self.access.stream(&opened, from..to, |piece| check.feed(piece).map_err(wrong))?;
         self.check.end().map_err(wrong)
     }
 
-    fn open(&mut self, file: u64) -> std::io::Result<File> {
-        let path = &self.source.files[file as usize];
-        if self.source.direct && !self.source.direct_refused.load(Ordering::Relaxed) {
-            match OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(path) {
-                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-                    self.source.direct_refused.store(true, Ordering::Relaxed);
-                }
-                other => return other,
-            }
-        }
-        File::open(path)
-    }
-
-    /// A second handle for data at odd places (directories, headers, footers): `O_DIRECT` cannot read those.
-    fn structure(&self, file: u64) -> Result<Option<File>, Failure> {
-        if !self.source.direct || self.source.direct_refused.load(Ordering::Relaxed) {
-            return Ok(None);
-        }
-        File::open(&self.source.files[file as usize])
-            .map(Some)
-            .map_err(|error| ("open", errno(&error), error.to_string()))
-    }
-
-    /// Streams `from..to` of `file` through the buffer and the checker.
-    fn stream(&mut self, file: &File, from: u64, to: u64) -> Result<(), Failure> {
-        let Self { source, buffer, offset, check, bytes, .. } = self;
-        let feed = |piece: &[u8]| check.feed(piece).map_err(|says| ("parse", 0, says));
-        pump(source, &mut buffer[*offset..], bytes, file, from..to, feed)
-    }
-
     /// The place of records `first..first + count`: by division where all have one size, else by walking.
-    fn records(&self, file: &File, length: u64, first: u64, count: u64) -> Result<(u64, u64), Failure> {
-        let samples = self.source.samples;
+    fn records(&self, opened: &Opened, first: u64, count: u64) -> Result<(u64, u64), Failure> {
+        let (samples, length) = (self.source.samples, opened.length());
+        let Some(file) = opened.structure() else { return records_of_object(samples, length, first, count) };
         let mut header = [0_u8; 8];
         let mut size_at = |at: u64| match file.read_exact_at(&mut header, at) {
             Ok(()) => Ok(u64::from_le_bytes(header)),
@@ -249,24 +204,17 @@ impl<'a> Reader<'a> {
     }
 
     /// Parquet: the chosen columns of the row groups that begin within these samples.
-    fn groups(
-        &mut self,
-        (file, structure): (&File, &File),
-        number: u64,
-        length: u64,
-        first: u64,
-        count: u64,
-    ) -> Result<(), Failure> {
+    fn groups(&mut self, opened: &Opened, number: u64, first: u64, count: u64) -> Result<(), Failure> {
         let footer = match self.footer.take() {
             Some((of, footer)) if of == number => footer,
-            _ => self.read_footer(structure, length)?,
+            _ => self.read_footer(opened)?,
         };
-        let result = self.group_range(file, &footer, first, count);
+        let result = self.group_range(opened, &footer, first, count);
         self.footer = Some((number, footer));
         result
     }
 
-    fn group_range(&mut self, file: &File, footer: &Footer, first: u64, count: u64) -> Result<(), Failure> {
+    fn group_range(&mut self, opened: &Opened, footer: &Footer, first: u64, count: u64) -> Result<(), Failure> {
         let wanted = if self.source.columns == 0 { footer.columns } else { self.source.columns.min(footer.columns) };
         let rows = footer.starts.last().copied().unwrap_or(0);
         if rows != self.source.samples {
@@ -286,9 +234,9 @@ impl<'a> Reader<'a> {
                     at += 1;
                 }
                 if self.source.full {
-                    self.pages(file, chunks[start])?;
+                    self.pages(opened, chunks[start])?;
                 } else {
-                    self.stream(file, from, to)?;
+                    self.access.stream(opened, from..to, |_| Ok(()))?;
                 }
             }
         }
@@ -296,17 +244,17 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a column chunk and holds each page against its CRC-32, where the writer gave one.
-    fn pages(&mut self, file: &File, (from, length): (u64, u64)) -> Result<(), Failure> {
+    fn pages(&mut self, opened: &Opened, (from, length): (u64, u64)) -> Result<(), Failure> {
         if length > COLUMN_LIMIT {
             return Err(("parse", 0, format!("a column of {length} bytes in one group is too long to be checked")));
         }
         self.scratch.clear();
-        let Self { source, buffer, offset, scratch, bytes, .. } = self;
+        let Self { access, scratch, .. } = self;
         let keep = |piece: &[u8]| {
             scratch.extend_from_slice(piece);
             Ok(())
         };
-        pump(source, &mut buffer[*offset..], bytes, file, from..from + length, keep)?;
+        access.stream(opened, from..from + length, keep)?;
         let mut rest = &self.scratch[..];
         while !rest.is_empty() {
             let (header, size, crc) = parquet::page(rest).map_err(|says| ("parse", 0, says))?;
@@ -320,14 +268,14 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn read_footer(&mut self, file: &File, length: u64) -> Result<Footer, Failure> {
+    fn read_footer(&mut self, opened: &Opened) -> Result<Footer, Failure> {
+        let length = opened.length();
         let wrong = |says: &str| ("parse", 0, says.to_string());
         let mut want = length.min(FOOTER);
         loop {
             self.scratch.resize(want as usize, 0);
-            file.read_exact_at(&mut self.scratch, length - want)
-                .map_err(|error| ("read", errno(&error), error.to_string()))?;
-            self.bytes += want;
+            self.access.fill(opened, length - want, &mut self.scratch)?;
+            self.access.bytes += want;
             let end = self.scratch.len().checked_sub(8).ok_or_else(|| wrong("it is too short: truncated"))?;
             if &self.scratch[end + 4..] != b"PAR1" {
                 return Err(wrong("it does not end as parquet does: truncated"));
@@ -345,37 +293,16 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Reads `range` of `file` piece by piece into `buffer`, which is aligned, and passes each piece to `see`.
-fn pump(
-    source: &Source,
-    buffer: &mut [u8],
-    bytes: &mut u64,
-    file: &File,
-    range: Range<u64>,
-    mut see: impl FnMut(&[u8]) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    let direct = source.direct && !source.direct_refused.load(Ordering::Relaxed);
-    let (mut at, to) = (range.start, range.end);
-    while at < to {
-        // bypassing the page cache, whole blocks around what is wanted are read
-        let begin = if direct { at / ALIGN * ALIGN } else { at };
-        let end = if direct { to.next_multiple_of(ALIGN) } else { to };
-        let length = (end - begin).min(source.transfer) as usize;
-        let got = match file.read_at(&mut buffer[..length], begin) {
-            Ok(got) => got as u64,
-            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            Err(error) => return Err(("read", errno(&error), error.to_string())),
-        };
-        *bytes += got;
-        let skip = at - begin;
-        if got <= skip {
-            return Err(("read", 0, format!("it ends at byte {} of {to}: truncated", begin + got)));
-        }
-        let useful = (got - skip).min(to - at);
-        see(&buffer[skip as usize..(skip + useful) as usize])?;
-        at += useful;
+/// The place of an object's records, which are found by division alone: to walk would take a request for each. Whether
+/// they have one size is seen where they are checked.
+fn records_of_object(samples: u64, length: u64, first: u64, count: u64) -> Result<(u64, u64), Failure> {
+    if first == 0 && count == samples {
+        return Ok((0, length));
     }
-    Ok(())
+    if length % samples != 0 {
+        return Err(("parse", 0, "its records have several sizes, so they cannot be read by ranges".into()));
+    }
+    Ok((length / samples * first, length / samples * (first + count)))
 }
 
 fn errno(error: &std::io::Error) -> i32 {
@@ -384,11 +311,20 @@ fn errno(error: &std::io::Error) -> i32 {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+    use std::sync::atomic::AtomicBool;
+
     use super::*;
 
     fn source(files: usize, samples: u64, ranks: u64, batch: u64) -> Source {
         Source {
-            files: vec![PathBuf::new(); files],
+            files: Files {
+                paths: vec![PathBuf::new(); files],
+                objects: None,
+                direct: false,
+                transfer: 4096,
+                direct_refused: AtomicBool::new(false),
+            },
             format: Format::Tfrecord,
             samples,
             batch,
@@ -396,12 +332,9 @@ mod tests {
             shuffled: false,
             seed: 1,
             full: true,
-            direct: false,
-            transfer: 4096,
             columns: 0,
             file_bytes: 0,
             mean_bytes: 0.0,
-            direct_refused: AtomicBool::new(false),
         }
     }
 

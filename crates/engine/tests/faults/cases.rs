@@ -211,6 +211,7 @@ const NAMED: &[Case] = &[
     }),
     case("object_layout", |_| json!({"object_size": 5000, "objects": 3, "concurrency": 2})),
     case("object_removal", |_| json!({})),
+    case("object_listing", |_| json!({})),
     case("object_server", |_| json!({"runtime": 0.05, "port": 9123})),
     case("network_server", |at| json!({"runtime": 3.0, "once": true, "log": at.join("log")})),
 ];

@@ -10,10 +10,11 @@ from pathlib import PurePath
 
 from hwdyno.analysis.resources import find
 from hwdyno.model.axes import shares_joined
-from hwdyno.model.kernels import OBJECT_REQUESTS, TRAINING_LOADER
+from hwdyno.model.kernels import INFERENCE_KV_CACHE, OBJECT_REQUESTS, TRAINING_LOADER
 from hwdyno.model.machine import node_name
 from hwdyno.model.units import LARGEST_SIZE, parse_size
 from hwdyno.model.words import Axis, Declaration, ExperimentResult, Parameters, Run, Scalar, UserError
+from hwdyno.system.urls import OBJECT_STORE
 
 _NO_AXES = {
     *("seed", "path", "cpus", "files", "samples_per_file", "record_bytes", "record_bytes_stdev", "format", "prefix"),
@@ -196,6 +197,8 @@ def make_command(run: Run, result: ExperimentResult, parameters: Mapping[str, Sc
         of_data = {name: str(result.fixed.get(name) or "") for name in ("workload", "accelerator")}
         of_data["samples"] = _samples(run, result)
         options |= {name: value for name, value in of_data.items() if value and name not in options}
+    if result.kernel == INFERENCE_KV_CACHE and "endpoint" in options:
+        options["store-endpoint"] = options.pop("endpoint")  # Of hwdyno inference, --endpoint is a model server's.
     if result.kernel == OBJECT_REQUESTS:
         options |= {name: str(result.fixed[name]) for name in ("endpoint", "bucket") if result.fixed.get(name)}
     measured = result.resource if not run.imported_from or result.resource in _OF_IMPORTED else "run"
@@ -304,8 +307,11 @@ def _add_place(command: Typed, run: Run, result: ExperimentResult) -> Typed:
 
 def find_place(run: Run, result: ExperimentResult) -> str:
     """The ``--path`` of an experiment: where its folder or its data file was; empty where that is unknown."""
-    of_run, path = typed_command(run.command), PurePath(str(result.fixed.get("path") or ""))
+    of_run, text = typed_command(run.command), str(result.fixed.get("path") or "")
     given = [value.partition("=")[2] or value for value in of_run.values("path")]
+    if text.startswith(OBJECT_STORE):
+        return text if text in given else text.partition(f"/{_OURS}")[0]
+    path = PurePath(text)
     if not path.is_absolute() or str(path) in given:
         return str(path) if str(path) in given else next(iter(given), "")
     if path.parent.name.startswith(_OURS) and not path.parent.name.startswith(_SCRATCH):

@@ -9,6 +9,7 @@ from hwdyno.explain.findings.rule import Case, Verdict, as_number, percent
 from hwdyno.model.kernels import TRAINING_LOADER
 from hwdyno.model.units import format_bytes_s, format_percent, format_size
 from hwdyno.model.words import ExperimentResult, Measurement, Run
+from hwdyno.system.urls import OBJECT_STORE
 
 RULE_STEPS, RULE_MEMORIES = 500, 5
 """MLPerf Storage: a data set of at least 500 steps of each accelerator, and 5 times the host's memory."""
@@ -76,6 +77,11 @@ def read_feed(result: ExperimentResult, point: Measurement) -> Fed | None:
         whole_bytes_s=(samples_s[-1] if samples_s else 0.0) * record,
         read_share=min(1.0, point.bytes / nominal) if nominal and columns else 1.0,
     )
+
+
+def is_of_store(case: Case) -> bool:
+    """Whether the data are in an object store."""
+    return str(case.result.fixed.get("path") or "").startswith(OBJECT_STORE)
 
 
 def client_bytes_s(run: Run, result: ExperimentResult, number: int) -> float | None:

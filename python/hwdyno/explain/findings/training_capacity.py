@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hwdyno.explain.findings.applies import Rule
 from hwdyno.explain.findings.rule import Case, Verdict, as_number, percent
-from hwdyno.explain.findings.training import OF_LOADER, Fed, client_bytes_s, read_feed, training_too_small
+from hwdyno.explain.findings.training import OF_LOADER, Fed, client_bytes_s, is_of_store, read_feed, training_too_small
 from hwdyno.model.units import format_bytes_s, format_size, plural
 from hwdyno.model.words import ExperimentResult, Measurement, Run
 
@@ -157,14 +157,21 @@ def training_capacity(case: Case) -> Verdict | None:
 
 
 def _next_limit(case: Case, fails: Fed) -> str:
-    """What keeps this number of accelerators from being fed: the client's own speed, or else the storage."""
+    """What keeps this number of accelerators from being fed: the client's own speed, or else the storage.
+
+    On the way to an object store it may be either of them, or the link.
+    """
+    reached = (
+        f"{format_bytes_s(fails.nominal_bytes_s)} of the needed {format_bytes_s(fails.need_bytes_s * fails.number)}"
+    )
+    if is_of_store(case):
+        return f"With {fails.number}, AU is {percent(fails.au)}: {reached} arrive. Limit not identified."
     client = client_bytes_s(case.run, case.result, fails.number)
     need = fails.need_bytes_s * fails.number * fails.au_pass * fails.read_share
     bound = client is not None and client < need
     return (
         f"With {fails.number}, AU is {percent(fails.au)} and the next limit is "
-        f"{'this client' if bound else 'the storage'}: {format_bytes_s(fails.nominal_bytes_s)} of the needed "
-        f"{format_bytes_s(fails.need_bytes_s * fails.number)} arrive."
+        f"{'this client' if bound else 'the storage'}: {reached} arrive."
     )
 
 

@@ -49,6 +49,8 @@ def training_faults(case: Case) -> Verdict | None:
 
 
 def _remedy(case: Case) -> str:
+    if any(fault.operation == "get" for fault in case.point.faults):
+        return f"Check the store's log and its limit of requests per second, then: {case.command()}"
     if any(fault.operation == "read" and fault.errno for fault in case.point.faults):
         return "Check dmesg and the drive's health (smartctl -a): the storage returned read errors."
     return f"Remove the named files. Then generate them again: {case.command_with({'generate': None})}"

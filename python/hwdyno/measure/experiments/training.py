@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hwdyno.measure.experiments.experiment import Experiment
 from hwdyno.measure.sweep import Sweep
 from hwdyno.model.kernels import TRAINING_LOADER
@@ -19,6 +21,9 @@ ACCELERATORS = Experiment(
     fixed={"cache": "drop", "seed": 10},
     peers=("dlio", "numpy", "pytorch"),
 )
+
+# The same of an object store, of which this host has no page cache, and whose data no peer reads here.
+ACCELERATORS_OF_STORE = replace(ACCELERATORS, fixed={"cache": "keep", "seed": 10}, peers=())
 
 CLIENT = Experiment(
     name="training.client",

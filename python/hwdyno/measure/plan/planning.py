@@ -19,6 +19,7 @@ from hwdyno.measure.topology import Topology
 from hwdyno.model.axes import why_not_here
 from hwdyno.model.words import Axis, Declaration, Parameters, Scalar, UserError
 from hwdyno.system.suggestions import hint
+from hwdyno.system.urls import in_object_store
 
 DeclaredKernels = Mapping[str, Declaration]
 Given = Mapping[str, Any]
@@ -75,7 +76,7 @@ def build(
     return Plan(
         profile=how,
         experiments=planned,
-        path=(path or Path()).absolute(),
+        path=path if path is not None and in_object_store(path) else (path or Path()).absolute(),
         peers=peers,
         seed=secrets.randbelow(2**31) if seed is None else seed,
         budget_s=budget_s,

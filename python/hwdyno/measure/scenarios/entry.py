@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hwdyno.measure.scenarios.catalogue import of_experiments
 from hwdyno.measure.scenarios.kinds import Kind, of_command
-from hwdyno.measure.scenarios.request import Request
+from hwdyno.measure.scenarios.request import Request, refuse_stores
 from hwdyno.measure.scenarios.scenario import Scenario
 from hwdyno.model.axes import CLIENTS, axes_of_a_site
 from hwdyno.model.words import Axis, Declaration, UserError
@@ -64,7 +64,10 @@ def make_scenario(request: Request, host: Host) -> Scenario:
         return _of_run(request, host)
     if is_swept(request.name):
         return _of_resource(request, host)
-    return _choose_kind(request).make(request, host)
+    kind = _choose_kind(request)
+    if not kind.takes_stores:
+        refuse_stores(request)
+    return kind.make(request, host)
 
 
 def merge_axes(swept: Swept, known: Mapping[str, Declaration]) -> dict[str, Axis]:

@@ -36,6 +36,8 @@ class Kind:
     """Parameters of that kernel that the scenario sets itself, so they are not axes."""
     experiments: tuple[str, ...] = ()
     """Names of the catalogue's experiments that ``hwdyno run`` and plan files measure by this scenario."""
+    takes_stores: bool = False
+    """Whether a place may be in an object store."""
     brief: Mapping[str, Any] = field(default_factory=dict)
     """Its options in ``hwdyno run``, where they are not its defaults."""
 

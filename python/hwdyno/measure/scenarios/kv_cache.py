@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hwdyno.measure.scenarios.kinds import Kind
-from hwdyno.measure.scenarios.preparation import FolderOfPoints
+from hwdyno.measure.scenarios.object_folder import CA_FILE, STORE_ENDPOINT, make_object_folder, name_folder, reach
+from hwdyno.measure.scenarios.preparation import FolderOfPoints, Preparation
 from hwdyno.measure.scenarios.request import Option, Request, free_bytes
 from hwdyno.measure.scenarios.scenario import Scenario
 from hwdyno.model.kernels import INFERENCE_KV_CACHE
 from hwdyno.model.units import format_bytes_s, format_ns, format_size, number_at
 from hwdyno.model.words import Latency, Measurement, Parameters, Run, UserError
+from hwdyno.system.urls import format_place, in_object_store
 
 if TYPE_CHECKING:
     from hwdyno.measure.experiments import Experiment
@@ -29,6 +31,8 @@ CAPACITY_BYTES = 16 << 30
 """Default size of the storage tier: this, or half of the free space if that is less."""
 BRIEF_CAPACITY_BYTES = 1 << 30
 BRIEF_USERS = (1, 4, 16)
+PART_BYTES = 8 << 20
+"""Bytes of a part of an entry in an object store, which takes parts of at least 5 MiB."""
 
 
 def make(request: Request, host: Host) -> Scenario:
@@ -40,7 +44,8 @@ def make(request: Request, host: Host) -> Scenario:
     if not request.is_brief:
         runtime = RUNTIME_S[request.profile]
         plan = replace(plan, profile=replace(plan.profile, runtime_s=runtime, repeats_min=1, repeats_max=1))
-    folders = [_folder(planned, path) for planned, (_, path) in zip(plan.experiments, request.places, strict=True)]
+    places = zip(plan.experiments, request.places, strict=True)
+    folders = [_folder(planned, path, reach(request)) for planned, (_, path) in places]
     return Scenario(plan=plan, preparations=tuple(folders), remarks=(_memory(plan),), summary=_summary)
 
 
@@ -55,21 +60,28 @@ def experiment(request: Request, place: tuple[str, Path], *, many: bool) -> Expe
         raise UserError(f"--scale {scale:g} must be above 0 and at most 1, such as 0.01")
     name, path = place
     most = BRIEF_CAPACITY_BYTES if request.is_brief else CAPACITY_BYTES
-    settled: Parameters = {
-        "bytes_per_token": model.bytes_per_token,
-        "capacity": min(most, int(ROOM_SHARE * free_bytes(path)) // 4096 * 4096),
-        "path": str(path / "hwdyno-kv-cache"),
-        "storage": name,
-    }
+    settled: Parameters = {"bytes_per_token": model.bytes_per_token, "storage": name}
+    if in_object_store(path):
+        settled |= {
+            "capacity": most,
+            "path": format_place(name_folder(path)),
+            "transfer_size": PART_BYTES,
+            **reach(request),
+        }
+    else:
+        room = int(ROOM_SHARE * free_bytes(path)) // 4096 * 4096
+        settled |= {"capacity": min(most, room), "path": str(path / "hwdyno-kv-cache")}
     called = f"inference.kv_cache.{model.name}" + (f"@{name}" if many else "")
     fixed: Parameters = {**KV_CACHE.fixed, "model": model.name, "scale": scale}
     found = replace(KV_CACHE, name=called, fixed=fixed, settled=settled)
     return request.as_part(found, RUNTIME_S["quick"], Sweep(users=BRIEF_USERS))
 
 
-def _folder(planned: Planned, path: Path) -> FolderOfPoints:
+def _folder(planned: Planned, path: Path, reached: Parameters) -> Preparation:
     """Where the entries are; refuses a capacity that the engine would refuse, before anything is begun."""
     capacity = max(number_at({**planned.fixed, **point}, "capacity") for point in planned.points)
+    if in_object_store(path):
+        return make_object_folder("KV cache: entries", str(planned.fixed["path"]), int(capacity), reached)
     free = free_bytes(path)
     if capacity > MAX_OF_ROOM * free:
         raise UserError(
@@ -138,10 +150,13 @@ KIND = Kind(
             "MODEL",
         ),
         Option("--scale", "share of the contexts' tokens to use (default 0.01)", "FACTOR", kind=float, default=0.01),
+        STORE_ENDPOINT,
+        CA_FILE,
     ),
     chosen_by="kv_cache",
     kernel=KERNEL,
-    hidden={"path", "bytes_per_token", "scale", "model", "storage", "seed", "interval_s"},
+    hidden={"path", "endpoint", "ca_file", "bytes_per_token", "scale", "model", "storage", "seed", "interval_s"},
     experiments=("inference.kv_cache",),
+    takes_stores=True,
     brief={"kv_cache": "llama3.1-8b"},
 )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import re
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -13,12 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 from hwdyno.measure.scenarios import object_prices
 from hwdyno.measure.scenarios.kinds import Kind
+from hwdyno.measure.scenarios.object_folder import (
+    CA_FILE,
+    ENDPOINT,
+    NO_ENDPOINT,
+    find_endpoint,
+    remove_folder,
+    report_left,
+)
 from hwdyno.measure.scenarios.object_prices import MIN_PART_BYTES
 from hwdyno.measure.scenarios.preparation import Preparation, Says, make_error
 from hwdyno.measure.scenarios.request import Option, Request
 from hwdyno.measure.scenarios.scenario import Scenario
 from hwdyno.model.histogram import latency_quantile
-from hwdyno.model.kernels import OBJECT_LAYOUT, OBJECT_REMOVAL, OBJECT_REQUESTS
+from hwdyno.model.kernels import OBJECT_LAYOUT, OBJECT_REQUESTS
 from hwdyno.model.units import format_ns, format_size, number_at, plural
 from hwdyno.model.words import Measurement, Parameters, Run, UserError
 
@@ -27,8 +33,6 @@ if TYPE_CHECKING:
     from hwdyno.measure.hosts import Host
     from hwdyno.measure.plan import Plan
 
-ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
-"""Environment variables with the endpoint, as every S3 tool takes them."""
 CONNECTION = ("endpoint", "bucket", "prefix", "region", "style", "tls", "ca_file", "timeout", "seed")
 """Parameters by which a kernel reaches the store."""
 ROOM_BYTES = 1 << 30
@@ -44,12 +48,12 @@ READS = ("get", "range", "head", "list", "mixed")
 def make(request: Request, host: Host) -> Scenario:
     """Reads and writes of the bucket; raises ``UserError`` without an endpoint or a bucket."""
     options = request.options
-    endpoint = str(options["endpoint"] or next((os.environ[name] for name in ENDPOINTS if os.environ.get(name)), ""))
+    endpoint = find_endpoint(options)
     if request.is_brief and not (endpoint and options["bucket"]):
         plan = request.plan([(experiment, {}) for experiment in _choose(request)], host)
         return Scenario(plan=plan, preparations=(NoStore(where=request.places[0][1]),))
     if not endpoint:
-        raise UserError("name the object store: --endpoint URL, such as http://127.0.0.1:9000, or AWS_ENDPOINT_URL_S3")
+        raise UserError(NO_ENDPOINT)
     if not options["bucket"]:
         raise UserError("name the bucket: --bucket NAME; --create-bucket makes it")
     prices = object_prices.parse_prices(str(options["price"])) if options["price"] else {}
@@ -202,13 +206,10 @@ class StoredObjects(Preparation):
                     refused = "" if marked else str(error)
                     raise
                 marked = True
-                if removed := int(made.get("left_objects_removed") or 0):
-                    says(f"removed {plural(removed, 'object')} of runs that were killed")
-                if others := int(made.get("other_runs_found") or 0):
-                    says(f"objects of {plural(others, 'other run')} stay: it may still measure, or ran on another host")
+                report_left(made, says)
             yield True
         finally:
-            self._remove(host, reached, says, refused)
+            remove_folder(host, reached, says, refused)
 
     def _lay_out(self, host: Host, layout: dict[str, Any], *, marked: bool) -> dict[str, Any]:
         parameters = {**layout, "marked": marked, "create_bucket": self.creates_bucket and not marked}
@@ -217,27 +218,6 @@ class StoredObjects(Preparation):
         except OSError as error:
             raise make_error(error) from None
         return details
-
-    def _remove(self, host: Host, reached: dict[str, Any], says: Says, refused: str) -> None:
-        """Remove the run's objects; those that stay are the next run's to remove.
-
-        A store that refuses the removal as it refused the first request (``refused``) has none, nor has one without
-        the mark, which is written first and removed last.
-        """
-        try:
-            host.run(OBJECT_REMOVAL, reached)
-        except (OSError, ValueError) as error:
-            says_why = str(make_error(error) if isinstance(error, OSError) else error)
-            if refused and _find_refusal(says_why) in {_find_refusal(refused), "404"}:
-                return
-            prefix = reached["prefix"]
-            says(f"objects below {prefix} may remain ({says_why}); the next run with this --prefix removes them")
-
-
-def _find_refusal(text: str) -> str:
-    """The HTTP status in an error of the engine; the whole text where a store gave none."""
-    status = re.search(r": (\d{3}): ", text)
-    return status[1] if status else text
 
 
 def _summarize(run: Run) -> Iterator[str]:
@@ -272,11 +252,11 @@ KIND = Kind(
     make=make,
     title="object store",
     options=(
-        Option("--endpoint", "the store's URLs, separated by commas (default: AWS_ENDPOINT_URL_S3)", "URL"),
+        ENDPOINT,
         Option("--bucket", "the bucket; only keys below hwdyno-… in it are written and removed", "NAME"),
         Option("--prefix", "the folder in the bucket that hwdyno-… is made in", "PREFIX"),
         Option("--price", "with --dry-run: prices of 1,000 requests and a GB out (put=0.005,get=0.0004,out=0.09)", "P"),
-        Option("--ca-file", "the authorities that may sign an https:// store's certificate (PEM)", "FILE"),
+        CA_FILE,
         Option("--mix", "shares of operations: get=45,head=30,put=15,delete=10 (as warp mixed)", "SHARES"),
         Option("--create-bucket", "make the bucket where there is none", kind=bool, default=False),
     ),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from hwdyno.measure.plan import NO_LIMITS, Limits
 from hwdyno.model.words import UserError
+from hwdyno.system.urls import OBJECT_STORE, format_place, in_object_store, split_place
 
 if TYPE_CHECKING:
     from hwdyno.measure.experiments import Experiment
@@ -112,9 +113,12 @@ class Request:
         return replace(experiment, time_share=time_share, quick=quick)
 
     def check_places(self) -> None:
-        """Raise ``UserError`` for a place that is not a directory."""
+        """Raise ``UserError`` for a place that is not a directory, and for a store without a bucket."""
         for _, path in self.places:
-            if not self.is_brief and not path.is_dir():
+            if in_object_store(path):
+                if not split_place(path)[0]:
+                    raise UserError("--path s3:// names no bucket; use s3://BUCKET/PREFIX")
+            elif not self.is_brief and not path.is_dir():
                 raise UserError(f"--path {path} is not a directory; create it or name another")
 
     def plan(self, chosen: Sequence[Chosen], host: Host) -> Plan:
@@ -138,11 +142,24 @@ class Request:
 
 
 def parse_place(text: str) -> tuple[str, Path]:
-    """A storage by its name, from ``DIR`` or ``NAME=DIR``."""
+    """A storage by its name, from ``DIR``, ``NAME=DIR``, ``s3://BUCKET/PREFIX`` or ``NAME=s3://…``."""
     name, equals, path = text.partition("=")
+    if text.startswith(OBJECT_STORE) or path.startswith(OBJECT_STORE):
+        place = Path(text if text.startswith(OBJECT_STORE) else path)
+        return (place.name if text.startswith(OBJECT_STORE) else name), place
     if equals and not Path(text).exists():
         return name, Path(path).absolute()
     return Path(text).name, Path(text).absolute()
+
+
+def refuse_stores(request: Request) -> None:
+    """Raise ``UserError`` where a place is in an object store, for what works on files alone."""
+    for _, path in request.places:
+        if in_object_store(path):
+            raise UserError(
+                f"--path {format_place(path)}: this test works on files; training, training --checkpoint and "
+                "inference --kv-cache also take an object store, and hwdyno object measures one"
+            )
 
 
 def free_bytes(path: Path) -> int:

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 from hwdyno.measure.models.installed import is_here
 from hwdyno.measure.scenarios import images, inference, kv_cache, manifests, plain_reads, training, vector_search
 from hwdyno.measure.scenarios.model import ModelSource
+from hwdyno.measure.scenarios.object_folder import CA_FILE, ENDPOINT
 from hwdyno.measure.scenarios.request import Chosen, Option, Request, free_bytes
 from hwdyno.measure.scenarios.scenario import Scenario, together
+from hwdyno.system.urls import in_object_store
 
 if TYPE_CHECKING:
     from hwdyno.measure.hosts import Host
@@ -57,11 +59,19 @@ def make(request: Request, host: Host) -> Scenario:
 
 
 def _parts(request: Request, host: Host, *, timed: bool) -> Scenario:
-    """All parts that are wanted; ``timed`` if each states the length of its readings."""
+    """All parts that are wanted; ``timed`` if each states the length of its readings.
+
+    Of an object store it is training alone: the other parts are of files.
+    """
     defaults = {option.name: option.default for option in training.KIND.options}
-    options = {**defaults, "workload": "unet3d", "accelerator": "a100,h100"}
+    reached = {option.name: request.options.get(option.name) for option in (ENDPOINT, CA_FILE)}
+    options = {**defaults, "workload": "unet3d", "accelerator": "a100,h100", **reached}
     options["samples"] = request.options["study_samples"] or _choose_counts(request, options)
     loaded = training.make(replace(request, axes={"accelerators": "1", "epochs": "5"}, options=options), host)
+    files = tuple(place for place in request.places if not in_object_store(place[1]))
+    if not files:
+        return replace(loaded, remarks=())
+    request = replace(request, places=files)
     grids = () if request.options["no_grid"] else (make_grid(request, host, timed=timed),)
     if request.options["no_inference"]:
         return replace(together((loaded, *grids)), remarks=(), summary=loaded.summary) if grids else loaded
@@ -179,4 +189,6 @@ OPTIONS = (
     Option(
         "--image", f"container image with hwdyno ({manifests.IMAGE})", "IMAGE", default=manifests.IMAGE, group=GROUP
     ),
+    replace(ENDPOINT, group=GROUP),
+    replace(CA_FILE, group=GROUP),
 )

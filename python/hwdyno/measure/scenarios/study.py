@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from hwdyno.measure.scenarios import storage_classes, two_nodes
 from hwdyno.measure.scenarios.kinds import Kind
-from hwdyno.measure.scenarios.request import Option, Request
+from hwdyno.measure.scenarios.request import Option, Request, refuse_stores
 from hwdyno.measure.scenarios.scenario import Scenario
 from hwdyno.measure.topology import why_no_gpu
 from hwdyno.model.words import Declaration, Parameters, UserError
@@ -39,6 +39,7 @@ def make(request: Request, host: Host) -> Scenario:
         raise UserError(f"{study.name} is a test method, not a study; run {does}")
     if not study.questions:
         return storage_classes.make(request, host)
+    refuse_stores(request)
     if len(request.places) > 1:
         raise UserError(f"{study.name} measures one storage; give --path once")
     asks_network = any(
@@ -218,6 +219,7 @@ KIND = Kind(
     name="study",
     command="study",
     make=make,
+    takes_stores=True,
     options=(
         Option("--stream", "STREAM to compare with: its program, or its source to build", "FILE"),
         Option("--only", "only these resources of the study, e.g. memory,cpu,disk", "NAMES"),

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import glob
+import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,15 +12,18 @@ from typing import TYPE_CHECKING, Any
 from hwdyno.formats.workload import TrainingWorkload
 from hwdyno.measure.plan import WRITE_BYTES_S
 from hwdyno.measure.scenarios import plain_reads
+from hwdyno.measure.scenarios.file_data_set import DataSet
 from hwdyno.measure.scenarios.kinds import Kind
-from hwdyno.measure.scenarios.preparation import Interrupted, Preparation, Says, make_error
+from hwdyno.measure.scenarios.object_data_set import has_data, make_object_data_set
+from hwdyno.measure.scenarios.object_folder import CA_FILE, ENDPOINT, name_folder, reach
+from hwdyno.measure.scenarios.preparation import Preparation
 from hwdyno.measure.scenarios.request import Chosen, Option, Request, bytes_below, free_bytes
 from hwdyno.measure.scenarios.scenario import Scenario
-from hwdyno.measure.workspace import MadeFolder
 from hwdyno.model.kernels import TRAINING_LOADER
-from hwdyno.model.units import format_bytes_s, format_duration, format_size, parse_duration
+from hwdyno.model.units import format_bytes_s, format_size, parse_duration
 from hwdyno.model.words import Axis, Parameters, UserError
 from hwdyno.system.suggestions import hint
+from hwdyno.system.urls import format_place, in_object_store
 
 if TYPE_CHECKING:
     from hwdyno.measure.experiments import Experiment
@@ -40,13 +41,8 @@ ROOM_SHARE = 0.25
 """The share of the free room that a data set takes, where its size is not given."""
 CLIENT_BYTES = 1 << 30
 CLIENT_S = 2.0
-_NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 # Beyond any run, and short enough for the engine: no limit, where an epoch's end is waited for.
 UNLIMITED_S = 1e6
-
-
-class GeneratingInterrupted(Interrupted):
-    """Complete files stay, so that the same command continues."""
 
 
 @dataclass(frozen=True)
@@ -76,12 +72,14 @@ class StoredDataSet:
     """The same workload for each accelerator that is emulated on it."""
     data: TrainingWorkload
     """The data set in this place; of several sizes the largest, whose first files the others read."""
+    objects: Path | None = None
+    """Where it is, or will be, in an object store."""
 
     @property
     def folder(self) -> Path:
         """Where the data set is, or will be: the path itself if it holds one."""
-        if (self.path / "train").is_dir():
-            return self.path
+        if self.objects is not None or (self.path / "train").is_dir():
+            return self.objects or self.path
         return self.path / f"hwdyno-{self.data.name}-{self.data.samples}"
 
     @property
@@ -95,7 +93,12 @@ def make(request: Request, host: Host) -> Scenario:
     if request.profile not in CARE:
         raise UserError(f"no profile is called '{request.profile}'; {hint(request.profile, CARE)}")
     request = _within_budget(request)
-    options, targets = request.options, list_targets(request)
+    options, reached = request.options, reach(request)
+    if reached and (options["keep"] or options["generate"]):
+        raise UserError(
+            "an object store keeps no generated data: leave out --keep and --generate, or upload a data set"
+        )
+    targets = list_targets(request, host)
     care, given = CARE[request.profile], dict(request.axes)
     runtime = given.pop("runtime", None)
     runtime_s = care.runtime_s if runtime is None else parse_duration(runtime)
@@ -105,6 +108,8 @@ def make(request: Request, host: Host) -> Scenario:
     for target in targets:
         if request.wants("training.accelerators"):
             chosen += _accelerators(target, request, given, len(targets) > 1)
+        if target.objects is not None:
+            continue  # Neither this host's memory nor a file has what the loader reads there.
         if request.wants("training.client") and not options["no_client"] and "compute" not in given:
             chosen.append(_client(target, request, given, len(targets) > 1, is_divided=is_divided))
     timed = {} if is_divided else {"runtime": runtime_s or UNLIMITED_S}
@@ -119,10 +124,19 @@ def make(request: Request, host: Host) -> Scenario:
     sets = {target.folder: target for target in targets}.values()
     return Scenario(
         plan=plan,
-        preparations=(*(make_data_set(target, keeps=keeps) for target in sets), *plain_reads.list_files(plan)),
+        preparations=(*_list_sets(sets, reached, keeps=keeps), *plain_reads.list_files(plan)),
         needs=_needs(targets),
         is_prepared_only=bool(options["generate"]),
     )
+
+
+def _list_sets(targets: Iterable[StoredDataSet], reached: Parameters, *, keeps: bool) -> Iterator[Preparation]:
+    """The data set of each target; of the user's own objects there is nothing to prepare."""
+    for target in targets:
+        if target.objects is None:
+            yield make_data_set(target, keeps=keeps)
+        elif target.ours:
+            yield make_object_data_set(target.folder, target.data, reached)
 
 
 def max_data_bytes(request: Request) -> float:
@@ -150,7 +164,7 @@ def _within_budget(request: Request) -> Request:
     return replace(request, axes={**request.axes, "accelerators": ",".join(map(str, counts or [1]))})
 
 
-def list_targets(request: Request) -> list[StoredDataSet]:
+def list_targets(request: Request, host: Host) -> list[StoredDataSet]:
     """Every storage with every workload and number of samples."""
     names = [name for name, _ in request.places]
     if len(set(names)) < len(names):
@@ -158,20 +172,28 @@ def list_targets(request: Request) -> list[StoredDataSet]:
     most = max(_accelerator_counts(request.axes))
     wanted = request.options["samples"]
     request.check_places()
-    targets = []
+    targets, reached = [], reach(request)
     for name, path in request.places:
         for kinds in choose_workloads(request.options):
-            sizes = []
+            sizes: list[tuple[TrainingWorkload, ...]] = []
+            folders: dict[TrainingWorkload, Path] = {}
+            is_remote = in_object_store(path)
+            exists = is_remote and has_data(host, path, kinds[0], reached)
             for samples in sorted(_numbers(wanted, "samples")) if wanted else [None]:
-                sized = [_size_workload(kind, samples, path, request, most) for kind in kinds]
+                sized = [kind if exists and not samples else _size_workload(kind, samples, path, request, most)
+                         for kind in kinds]  # fmt: skip
                 largest = max(sized, key=lambda workload: workload.samples)
                 sizes.append(tuple(workload.with_samples(largest.samples) for workload in kinds))
             for same in sizes:
                 alike = [group[0] for group in sizes if group[0].samples_per_file == same[0].samples_per_file]
-                targets.append(
-                    StoredDataSet(name, path, same[0], same, max(alike, key=lambda workload: workload.files))
-                )
-                _check_data(targets[-1])
+                data = max(alike, key=lambda workload: workload.files)
+                target = StoredDataSet(name, path, same[0], same, data)
+                if is_remote:
+                    folders.setdefault(data, path if exists else name_folder(path))
+                    target = replace(target, objects=folders[data])
+                else:
+                    _check_data(target)
+                targets.append(target)
     return targets
 
 
@@ -241,7 +263,8 @@ def _size_workload(
     ahead = (1 + kind.read_threads * kind.prefetch) * kind.batch_size * kind.record_bytes * most
     wanted = kind.need_bytes_s * most * care.runtime_s + ahead
     least = 2 * kind.batch_size * most * kind.record_bytes
-    size = max(min(wanted, max_data_bytes(request), ROOM_SHARE * free_bytes(path), kind.bytes), least)
+    room = math.inf if in_object_store(path) else ROOM_SHARE * free_bytes(path)
+    size = max(min(wanted, max_data_bytes(request), room, kind.bytes), least)
     found = min(kind.samples, max(1, int(size / kind.record_bytes)))
     shared = most * kind.batch_size
     # So small a set is worth most where its samples are shared evenly.
@@ -250,14 +273,15 @@ def _size_workload(
 
 def _accelerators(target: StoredDataSet, request: Request, given: Mapping[str, Any], many: bool) -> Iterator[Chosen]:
     """The question for each accelerator."""
-    from hwdyno.measure.experiments.training import ACCELERATORS
+    from hwdyno.measure.experiments.training import ACCELERATORS, ACCELERATORS_OF_STORE
 
     for kind in target.accelerators:
         label = ".".join(filter(None, [kind.name, kind.accelerator, str(kind.samples) if many else ""]))
         where = f"@{target.storage}" if many else ""
         # Of so small a set a second epoch would be read from the page cache.
         brief: Parameters = {"epochs": 1} if request.is_brief else {}
-        experiment = replace(_on(ACCELERATORS, kind, target, brief), name=f"training.{label}{where}")
+        base, more = (ACCELERATORS, brief) if target.objects is None else (ACCELERATORS_OF_STORE, reach(request))
+        experiment = replace(_on(base, kind, target, more), name=f"training.{label}{where}")
         yield request.as_part(experiment, BRIEF_RUNTIME_SHARE), given
 
 
@@ -265,7 +289,7 @@ def _on(experiment: Experiment, kind: TrainingWorkload, target: StoredDataSet, m
     """The experiment on a target's data set: the command names the workload, and what follows from it is settled."""
     named: Parameters = {"workload": kind.name, "accelerator": kind.accelerator}
     settled = {name: value for name, value in kind.parameters.items() if name not in {*named, *experiment.fixed}}
-    places: Parameters = {"path": str(target.folder), "storage": target.storage, **more}
+    places: Parameters = {"path": format_place(target.folder), "storage": target.storage, **more}
     return replace(experiment, fixed={**experiment.fixed, **named}, settled={**settled, **places})
 
 
@@ -294,6 +318,8 @@ def _plain_reads(targets: list[StoredDataSet], request: Request, given: Mapping[
     max_bytes = BRIEF_PLAIN_BYTES if request.is_brief else plain_reads.FILE_BYTES
     found: list[Chosen] = []
     for target in {(target.storage, target.workload.name): target for target in targets}.values():
+        if target.objects is not None:
+            continue
         threads = _numbers(readers, "read-threads", 0) if readers else [target.workload.read_threads]
         place = (target.storage if len(targets) > 1 else "", target.path)
         found.append((plain_reads.make_experiment(target.workload, place, numbers, threads, given, max_bytes), {}))
@@ -317,56 +343,6 @@ def _needs(targets: list[StoredDataSet]) -> tuple[str, ...]:
             )
             found.append(f"need: {format_bytes_s(workload.need_bytes_s)} for each {workload.accelerator}{read}")
     return tuple(found)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class DataSet(Preparation):
-    """A data set: hwdyno's, whose missing files are generated, or an existing one of the user."""
-
-    data: TrainingWorkload
-    is_ours: bool
-    keeps: bool = False
-    """Whether it stays for the next command."""
-
-    @contextlib.contextmanager
-    def make_available(self, host: Host, says: Says) -> Iterator[bool]:
-        """The data set; after, it goes if it was not there before, unless it is to stay."""
-        if not self.is_ours:
-            yield True
-            return
-        name = f"{glob.escape(self.data.prefix)}_*_of_{self.data.files}.{self.data.format}"
-        folder = MadeFolder(self.where, name, f"{name}.part", keeps=self.keeps)
-        end = folder.release if self.keeps or not folder.is_new else folder.remove
-        try:
-            try:
-                self._generate(host, says)
-            except UserError:
-                end = folder.remove
-                raise
-            yield True
-        except GeneratingInterrupted:
-            end = folder.release  # This data set or another was interrupted; the same command continues with both.
-            raise
-        finally:
-            end()
-
-    def _generate(self, host: Host, says: Says) -> None:
-        """Write what is missing."""
-        kind = self.data
-        says(f"generating {kind.samples} samples of {kind.name} ({format_size(kind.bytes)}) …")
-        try:
-            reading = host.run("training_generate", {**kind.layout, "path": str(self.where)})
-        except OSError as error:
-            raise make_error(error) from None
-        for fault in reading["faults"]:
-            hint = "; free space or use fewer --samples" if fault["errno"] in _NO_ROOM else ""
-            raise UserError(f"the data set could not be written: {fault['says']}{hint}")
-        (stream,) = reading["streams"]
-        if stream["bytes"]:
-            speed = format_bytes_s(stream["bytes"] / reading["elapsed_s"])
-            says(f"generated {format_size(stream['bytes'])} in {format_duration(reading['elapsed_s'])}: {speed}")
-        if reading["interrupted"]:
-            raise GeneratingInterrupted("interrupted while generating; run the same command to continue")
 
 
 def make_data_set(target: StoredDataSet, *, keeps: bool) -> DataSet:
@@ -402,12 +378,27 @@ KIND = Kind(
         Option("--generate", "generate the data, keep it, and measure nothing", kind=bool, default=False),
         Option("--no-client", "skip the loader alone (data in memory)", kind=bool, default=False),
         Option("--no-plain", "skip the comparison with plain reads", kind=bool, default=False),
+        ENDPOINT,
+        CA_FILE,
     ),
     kernel=KERNEL,
     hidden={
-        *("path", "seed", "workload", "accelerator", "storage", "au_pass", "subset", "row_group", "columns"),
+        *(
+            "path",
+            "endpoint",
+            "ca_file",
+            "seed",
+            "workload",
+            "accelerator",
+            "storage",
+            "au_pass",
+            "subset",
+            "row_group",
+            "columns",
+        ),
         *("format", "files", "samples_per_file", "record_bytes", "record_bytes_stdev", "subfolders", "prefix"),
     },
     experiments=("training.accelerators", "training.client"),
+    takes_stores=True,
     brief={"workload": "cosmoflow", "accelerator": "a100,h100"},
 )

@@ -1,5 +1,7 @@
-//! A zip as `zipfile` reads it: its directory from the end, then each entry against its CRC-32.
+//! A zip as `zipfile` reads it: its directory from the end, then each entry against its CRC-32. Of a stream whose end
+//! cannot be read first, each entry's own header has its length and its CRC-32.
 
+use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use super::stream::{u16_at, u32_at, u64_at, Gather, Piece};
@@ -24,14 +26,20 @@ enum State {
     Header,
     /// Its name and extra field, this many bytes before the data.
     Names(u64),
+    /// The same of a stream: the name's bytes, and all.
+    Extra(usize, usize),
     /// Its data.
     Data(u64),
+    /// The directory of a stream, behind all entries.
+    Directory,
 }
 
 /// A check of a zip's directory and entries.
 pub struct Npz {
     entries: Vec<Entry>,
     tail: Vec<u8>,
+    /// Whether it is a stream, so that entries are found as they come.
+    streams: bool,
     state: State,
     at: u64,
     entry: usize,
@@ -46,6 +54,7 @@ impl Default for Npz {
         Self {
             entries: Vec::with_capacity(16),
             tail: Vec::with_capacity(TAIL),
+            streams: false,
             state: State::Between,
             at: 0,
             entry: 0,
@@ -64,14 +73,19 @@ impl Npz {
         self.gather.clear();
         self.entries.clear();
         self.errno = 0;
-        self.directory(piece)?;
+        let Some(file) = piece.file else {
+            (self.streams, self.state) = (true, State::Header);
+            return Ok(());
+        };
+        self.streams = false;
+        self.directory(file, piece)?;
         self.entries.sort_unstable_by_key(|entry| entry.offset);
         Ok(())
     }
 
-    fn directory(&mut self, piece: &Piece<'_>) -> Result<(), String> {
+    fn directory(&mut self, file: &File, piece: &Piece<'_>) -> Result<(), String> {
         let have = piece.length.min(TAIL as u64);
-        self.fill(piece, piece.length - have, have)?;
+        self.fill(file, piece.length - have, have)?;
         let end = (0..self.tail.len().saturating_sub(21))
             .rev()
             .find(|&at| self.tail[at..].starts_with(b"PK\x05\x06"))
@@ -87,7 +101,7 @@ impl Npz {
         if size > DIRECTORY || offset.checked_add(size).is_none_or(|end| end > piece.length) {
             return Err("its zip directory lies beyond its end (truncated?)".into());
         }
-        self.fill(piece, offset, size)?;
+        self.fill(file, offset, size)?;
         let mut at = 0;
         for _ in 0..count {
             let entry = self.tail.get(at..at + 46).filter(|entry| entry.starts_with(b"PK\x01\x02"));
@@ -122,10 +136,10 @@ impl Npz {
         Ok(())
     }
 
-    fn fill(&mut self, piece: &Piece<'_>, offset: u64, size: u64) -> Result<(), String> {
+    fn fill(&mut self, file: &File, offset: u64, size: u64) -> Result<(), String> {
         self.tail.clear();
         self.tail.resize(size as usize, 0);
-        piece.file.read_exact_at(&mut self.tail, offset).map_err(|error| {
+        file.read_exact_at(&mut self.tail, offset).map_err(|error| {
             self.errno = error.raw_os_error().unwrap_or(0);
             error.to_string()
         })
@@ -133,6 +147,10 @@ impl Npz {
 
     pub fn feed(&mut self, mut bytes: &[u8]) -> Result<(), String> {
         while !bytes.is_empty() {
+            if self.streams && !matches!(self.state, State::Data(_)) {
+                bytes = self.feed_structure(bytes)?;
+                continue;
+            }
             let Some(entry) = self.entries.get(self.entry) else {
                 self.at += bytes.len() as u64;
                 return Ok(()); // the directory itself
@@ -179,9 +197,59 @@ impl Npz {
                     self.state = State::Data(left - count);
                     self.close_if_done()?;
                 }
+                State::Extra(..) | State::Directory => return Ok(()),
             }
         }
         Ok(())
+    }
+
+    /// Takes what is not an entry's data of a stream; gives what follows.
+    fn feed_structure<'b>(&mut self, mut bytes: &'b [u8]) -> Result<&'b [u8], String> {
+        let before = bytes.len();
+        match self.state {
+            State::Extra(name, all) => {
+                if let Some(names) = self.gather.take(&mut bytes, all) {
+                    let wide = names.get(name..).and_then(zip64);
+                    let entry = self.entries.last_mut().ok_or("its zip has no entry")?;
+                    if entry.size == LIMIT {
+                        // raw size, then stored size (APPNOTE 4.5.3)
+                        let sizes = wide.filter(|wide| wide.len() >= 16).ok_or("a zip entry states no length")?;
+                        entry.size = u64_at(sizes, 8);
+                    }
+                    self.crc.reset();
+                    self.state = State::Data(entry.size);
+                    self.close_if_done()?;
+                }
+            }
+            State::Directory => bytes = &[],
+            _ => {
+                if let Some(header) = self.gather.take(&mut bytes, 30) {
+                    let offset = self.at + before as u64 - bytes.len() as u64 - 30;
+                    self.state = match header {
+                        [b'P', b'K', 1, 2, ..] => State::Directory,
+                        [b'P', b'K', 3, 4, ..] if u16_at(header, 6) & 8 == 0 => {
+                            self.entries.push(Entry {
+                                offset,
+                                size: u64::from(u32_at(header, 18)),
+                                crc: u32_at(header, 14),
+                                stored: u16_at(header, 8) == 0,
+                            });
+                            let (name, extra) = (u16_at(header, 26) as usize, u16_at(header, 28) as usize);
+                            if name + extra > 64 {
+                                return Err("the names of its zip are too long to be checked as they come".into());
+                            }
+                            State::Extra(name, name + extra)
+                        }
+                        [b'P', b'K', 3, 4, ..] => {
+                            return Err("its zip states lengths behind the data: use parse=raw".into())
+                        }
+                        _ => return Err("an entry of its zip has no header".into()),
+                    };
+                }
+            }
+        }
+        self.at += (before - bytes.len()) as u64;
+        Ok(bytes)
     }
 
     fn close_if_done(&mut self) -> Result<(), String> {
@@ -191,11 +259,14 @@ impl Npz {
             return Err(format!("the CRC-32 of its zip entry at byte {} is wrong: corrupt", entry.offset));
         }
         self.entry += 1;
-        self.state = State::Between;
+        self.state = if self.streams { State::Header } else { State::Between };
         Ok(())
     }
 
     pub fn end(&mut self) -> Result<(), String> {
+        if self.streams && !matches!(self.state, State::Directory) {
+            return Err("it ends before its directory: truncated".into());
+        }
         if self.entry == self.entries.len() {
             return Ok(());
         }

@@ -4,8 +4,8 @@ use std::fs::File;
 
 /// What a reader is about to stream.
 pub struct Piece<'a> {
-    /// Its file.
-    pub file: &'a File,
+    /// Its file; none where it cannot be read at other places than those that stream by.
+    pub file: Option<&'a File>,
     /// The file's length.
     pub length: u64,
     /// Where the stream begins.

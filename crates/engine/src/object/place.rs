@@ -1,0 +1,216 @@
+//! A place in a bucket that a path names, `s3://bucket/prefix`, with what reads, writes and lists its objects.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use crate::contract::kernel::{Error, Stop};
+use crate::network::route;
+use crate::object::caller::Caller;
+use crate::object::control::Control;
+use crate::object::credentials::Credentials;
+use crate::object::failure::{text_of, Failure};
+use crate::object::keys::Keys;
+use crate::object::layout::{self, Left};
+use crate::object::marks;
+use crate::object::options::{Bucket, Checksum, ReachParameters, Style};
+use crate::object::request::{Body, Request, Subject};
+use crate::object::response::Head;
+use crate::object::signing::Signer;
+use crate::object::stored::Stored;
+use crate::timing::clock::now_ns;
+
+/// How a path begins that names a place in a bucket.
+const SCHEME: &str = "s3://";
+/// Deadline of a request, besides its transfer, s.
+const TIMEOUT_S: f64 = 30.0;
+/// How often a request is sent that failed by what may pass, as clients of S3 do.
+const ATTEMPTS: u32 = 4;
+/// The rest after the first failure, doubled by each in a row.
+const REST_NS: u64 = 50_000_000;
+
+/// A place in a bucket.
+#[derive(Debug, Clone)]
+pub struct Place {
+    bucket: Bucket,
+    credentials: Credentials,
+    /// What its keys begin with: empty, or ending with a slash.
+    pub prefix: String,
+}
+
+impl Place {
+    /// The place that a path names; none where it is the path of a file or a folder.
+    ///
+    /// # Errors
+    /// Usage: the bucket, the endpoint or the credentials are missing or wrong.
+    pub fn of(path: &Path, reach: &ReachParameters) -> Result<Option<Self>, Error> {
+        let Some(named) = path.to_str().and_then(|text| text.strip_prefix(SCHEME)) else { return Ok(None) };
+        if reach.endpoint.is_empty() {
+            return Err(Error::usage(
+                "name the object store: --endpoint URL, such as http://127.0.0.1:9000, or AWS_ENDPOINT_URL_S3",
+            ));
+        }
+        let (name, below) = named.split_once('/').unwrap_or((named, ""));
+        let below = below.trim_end_matches('/');
+        let prefix = if below.is_empty() { String::new() } else { format!("{below}/") };
+        let bucket = reach.bucket(name, &prefix, Style::Path)?;
+        Ok(Some(Self { bucket, credentials: Credentials::find("")?, prefix }))
+    }
+
+    /// What names an object of this place to a user.
+    #[must_use]
+    pub fn url(&self, key: &str) -> String {
+        format!("{SCHEME}{}/{key}", self.bucket.name)
+    }
+
+    /// Single requests to it.
+    #[must_use]
+    pub fn control(&self) -> Control {
+        Control::new(&self.bucket, Signer::new(self.credentials.clone()), TIMEOUT_S)
+    }
+
+    /// A connection of thread `number`, which is made by its first request.
+    #[must_use]
+    pub fn line(&self, number: u64) -> Line {
+        Line {
+            caller: Caller::new(&self.bucket, Signer::new(self.credentials.clone()), TIMEOUT_S, number as usize),
+            requests: 0,
+            repeated: 0,
+        }
+    }
+
+    /// Adds what is known of the way to it.
+    pub fn describe_path(&self, details: &mut Map<String, Value>) {
+        if let Some(place) = self.bucket.places.first() {
+            details.insert("loopback".into(), route::stays_here(place.address.ip()).into());
+            route::describe(place.address.ip(), details);
+        }
+    }
+
+    /// Marks it as this run's, where that is not done yet; nothing else is written or removed there.
+    ///
+    /// # Errors
+    /// Usage or Machine: it is no run's folder, objects are in it already, or the store refuses.
+    pub fn claim(&self, stop: &Stop) -> Result<Left, Error> {
+        let mut control = self.control();
+        if marks::is_folder(&self.prefix) && marks::check(&mut control, &self.prefix).is_ok() {
+            return Ok(Left::default());
+        }
+        let stored = Stored::listed(&self.prefix, &[]);
+        let load = layout::for_removal(&self.bucket, &self.credentials, &stored, TIMEOUT_S);
+        layout::claim(&mut control, &load, &self.prefix, stop)
+    }
+}
+
+/// A kept connection of one thread, with its requests counted.
+pub struct Line {
+    caller: Caller,
+    /// Requests that were sent.
+    pub requests: u64,
+    /// Those that were sent again, because one failed by what may pass.
+    pub repeated: u64,
+}
+
+impl Line {
+    /// Connections that were made.
+    #[must_use]
+    pub fn connected(&self) -> u64 {
+        self.caller.connected
+    }
+
+    /// Connects before time begins.
+    ///
+    /// # Errors
+    /// Machine: the store cannot be reached.
+    pub fn connect(&mut self, stop: &Stop) -> Result<(), Error> {
+        self.caller.connect(stop)
+    }
+
+    /// Reads bytes `first` to `last` of an object of `length` bytes, and gives them to `see` piece by piece, as long as it
+    /// wants more.
+    ///
+    /// # Errors
+    /// Why they are not all there.
+    pub fn read(
+        &mut self,
+        (keys, object): (&Keys, u64),
+        (first, last, length): (u64, u64, u64),
+        stop: &Stop,
+        see: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<(), Failure> {
+        let is_whole = first == 0 && last + 1 == length;
+        let request = Request {
+            method: "GET",
+            subject: Subject::Object(keys, object),
+            range: (!is_whole).then_some((first, last)),
+            checksum: Checksum::Nothing,
+            body: Body::Empty,
+        };
+        self.send(&request, Some(last + 1 - first), stop, see).map(drop)
+    }
+
+    /// Writes a whole object.
+    ///
+    /// # Errors
+    /// Why it is not there.
+    pub fn write(&mut self, keys: &Keys, object: u64, content: &[u8], stop: &Stop) -> Result<(), Failure> {
+        let (subject, body) = (Subject::Object(keys, object), Body::Unsigned(content));
+        let request = Request { method: "PUT", subject, range: None, checksum: Checksum::Nothing, body };
+        self.send(&request, None, stop, &mut |_| true).map(drop)
+    }
+
+    /// Removes an object; one that is not there is no error.
+    ///
+    /// # Errors
+    /// Why it may still be there.
+    pub fn remove(&mut self, keys: &Keys, object: u64, stop: &Stop) -> Result<(), Failure> {
+        let (method, subject) = ("DELETE", Subject::Object(keys, object));
+        let request = Request { method, subject, range: None, checksum: Checksum::Nothing, body: Body::Empty };
+        match self.send(&request, None, stop, &mut |_| true) {
+            Ok(_) | Err(Failure::Missing) => Ok(()),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Sends a request until it succeeds, fails by what will not pass, or failed too often.
+    ///
+    /// # Errors
+    /// Its last failure.
+    pub fn send(
+        &mut self,
+        request: &Request<'_>,
+        wanted: Option<u64>,
+        stop: &Stop,
+        see: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<Head, Failure> {
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            self.requests += 1;
+            let mut has_seen = false;
+            let mut watched = |piece: &[u8]| {
+                has_seen = true;
+                see(piece)
+            };
+            let answer = self.caller.call(request, wanted, stop, &mut watched).and_then(|head| {
+                let code = text_of(self.caller.kept(), "Code");
+                Failure::of_response(head.status, code).map_or(Ok(head), Err)
+            });
+            let Err(failure) = answer else { return answer };
+            // What was given away cannot be taken back.
+            if has_seen || attempt == ATTEMPTS || !failure.may_pass() || stop.is_set() {
+                return Err(failure);
+            }
+            self.repeated += 1;
+            rest(REST_NS << (attempt - 1), stop);
+        }
+    }
+}
+
+/// Waits, unless a run is to end.
+fn rest(time_ns: u64, stop: &Stop) {
+    let until_ns = now_ns() + time_ns;
+    while now_ns() < until_ns && !stop.is_set() {
+        crate::sys::pause::until(until_ns.min(now_ns() + 50_000_000));
+    }
+}

@@ -1,0 +1,102 @@
+//! An object that one connection writes in parts; what is not completed is aborted.
+
+use crate::contract::kernel::Stop;
+use crate::object::failure::Failure;
+use crate::object::keys::Keys;
+use crate::object::multipart::{late_failure, read_id, write_parts, write_query, Receipt};
+use crate::object::options::Checksum;
+use crate::object::place::Line;
+use crate::object::plan::Stage;
+use crate::object::request::{Body, Request, Subject};
+use crate::object::response::Head;
+
+/// An upload under way.
+pub struct Upload<'a> {
+    line: &'a mut Line,
+    keys: &'a Keys,
+    object: u64,
+    stop: &'a Stop,
+    id: Vec<u8>,
+    query: Vec<u8>,
+    receipts: Vec<Option<Receipt>>,
+    is_open: bool,
+}
+
+impl<'a> Upload<'a> {
+    /// Begins the upload of an object of `parts` parts.
+    ///
+    /// # Errors
+    /// Why it did not begin.
+    pub fn begin(
+        line: &'a mut Line,
+        (keys, object): (&'a Keys, u64),
+        parts: usize,
+        stop: &'a Stop,
+    ) -> Result<Self, Failure> {
+        let (id, query) = (Vec::with_capacity(512), Vec::with_capacity(512));
+        let receipts = vec![None; parts];
+        let mut upload = Self { line, keys, object, stop, id, query, receipts, is_open: false };
+        let answer = upload.turn("POST", Stage::Create, Body::Empty, stop)?;
+        upload.is_open = read_id(&answer.1, &mut upload.id);
+        if upload.is_open {
+            Ok(upload)
+        } else {
+            Err(Failure::Malformed)
+        }
+    }
+
+    /// Writes a part, whose number begins at 1.
+    ///
+    /// # Errors
+    /// Why it is not there.
+    pub fn part(&mut self, number: usize, content: &[u8]) -> Result<(), Failure> {
+        let (head, _) = self.turn("PUT", Stage::Part(number as u32), Body::Unsigned(content), self.stop)?;
+        if self.receipts.len() < number {
+            self.receipts.resize(number, None);
+        }
+        self.receipts[number - 1] = Some(Receipt::new(head.etag));
+        Ok(())
+    }
+
+    /// Makes the object of its parts.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn complete(mut self) -> Result<(), Failure> {
+        let mut body = Vec::new();
+        write_parts(&self.receipts, None, &mut body);
+        let (_, answer) = self.turn("POST", Stage::Complete, Body::Bytes(&body), self.stop)?;
+        if let Some(failure) = late_failure(&answer) {
+            return Err(failure);
+        }
+        self.is_open = false;
+        Ok(())
+    }
+
+    fn turn(
+        &mut self,
+        method: &'static str,
+        stage: Stage,
+        body: Body<'_>,
+        stop: &Stop,
+    ) -> Result<(Head, Vec<u8>), Failure> {
+        write_query(stage, &self.id, &mut self.query);
+        let subject = Subject::Upload(self.keys, self.object, &self.query);
+        let request = Request { method, subject, range: None, checksum: Checksum::Nothing, body };
+        let mut answer = Vec::new();
+        let head = self.line.send(&request, None, stop, &mut |piece| {
+            answer.extend_from_slice(piece);
+            answer.len() < 64 << 10
+        })?;
+        Ok((head, answer))
+    }
+}
+
+impl Drop for Upload<'_> {
+    /// Ends it without an object, also after a stop; what cannot be ended goes with the run's folder.
+    fn drop(&mut self) {
+        if self.is_open {
+            let _ = self.turn("DELETE", Stage::Abort, Body::Empty, &Stop::new());
+        }
+    }
+}
