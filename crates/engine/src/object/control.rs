@@ -1,7 +1,9 @@
 //! Single requests outside of a timed region: each with one deadline, a bounded body, and one line for what went wrong.
 
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read, Write};
 use std::time::Duration;
+
+use rustls::InvalidMessage;
 
 use crate::contract::kernel::Error;
 use crate::network::chunks::{Chunks, Progress};
@@ -86,16 +88,22 @@ impl Control {
         listing::read(&answer.body).ok_or_else(|| Error::Machine(format!("{doing}: the answer is no listing"), None))
     }
 
-    /// The keys and names of some incomplete multipart uploads below a prefix.
-    pub fn list_uploads(&mut self, prefix: &str) -> Result<Vec<(String, String)>, Error> {
+    /// The keys and names of some incomplete multipart uploads below a prefix, or why the store refuses to list them.
+    ///
+    /// # Errors
+    /// Machine: no answer came.
+    pub fn list_uploads(&mut self, prefix: &str) -> Result<Result<Vec<(String, String)>, Error>, Error> {
         let mut query = b"max-uploads=1000&prefix=".to_vec();
         encode_query(prefix, &mut query);
         query.extend_from_slice(b"&uploads=");
         let answer = self.exchange("GET", Subject::Bucket(&query), Body::Empty)?;
+        if text_of(&answer.body, "Code") == b"NoSuchUpload" {
+            // rclone says so where S3 gives an empty list.
+            return Ok(Ok(Vec::new()));
+        }
         let doing = format!("list the uploads in the bucket {}", self.bucket.name);
-        self.succeeded(&answer, &doing)?;
-        listing::read_uploads(&answer.body)
-            .ok_or_else(|| Error::Machine(format!("{doing}: the answer is no listing"), None))
+        let unread = || Error::Machine(format!("{doing}: the answer is no listing"), None);
+        Ok(self.succeeded(&answer, &doing).and_then(|()| listing::read_uploads(&answer.body).ok_or_else(unread)))
     }
 
     /// Ends an upload without an object; one that is not there is no error.
@@ -187,6 +195,21 @@ impl Control {
 /// Longest time until a connection is made, and until its handshake is over.
 const LONGEST_CONNECT: Duration = Duration::from_secs(10);
 
+/// How long a store may leave a handshake open until it is tried by plain HTTP, ns.
+const SILENT_NS: u64 = 1_000_000_000;
+
+/// Whether a server answers plain HTTP. One for TLS is silent, closes, or refuses it with 400, as those of Go and nginx.
+fn answers_plain_http(place: &Place, timeout: Duration) -> bool {
+    let request = format!("GET / HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", place.host);
+    let mut begin = [0; 12];
+    let answer = net::connect(&place.address, &Options::default(), timeout).and_then(|mut stream| {
+        stream.set_read_timeout(Some(timeout))?;
+        stream.write_all(request.as_bytes())?;
+        stream.read_exact(&mut begin)
+    });
+    answer.is_ok() && begin.starts_with(b"HTTP/1.") && !begin.ends_with(b"400")
+}
+
 /// A connection of one request.
 struct Line {
     transport: Transport,
@@ -206,12 +229,20 @@ impl Line {
         let stream = connected.map_err(|error| unreached(&error))?;
         let transport = Transport::new(stream, place.security.as_ref()).map_err(|error| unreached(&error))?;
         let mut line = Self { transport, buffer: vec![0; BUFFER] };
-        // A server of plain HTTP waits for more of what it takes for a request.
         let until_ns = until_ns.min(now_ns() + timeout.as_nanos() as u64);
+        let mut silent_ns = now_ns() + SILENT_NS.min(timeout.as_nanos() as u64 / 2);
         loop {
-            let left = left(until_ns).map_err(|_| {
+            let mut left = left(until_ns).map_err(|_| {
                 unreached(&ErrorKind::TimedOut.into()).also("check that it is the store's port for TLS")
             })?;
+            // A server of plain HTTP waits for more of what it takes for a request.
+            match silent_ns.saturating_sub(now_ns()) {
+                0 if answers_plain_http(place, left.min(Duration::from_nanos(SILENT_NS))) => {
+                    return Err(tls::refusal(&place.url(), &InvalidMessage::InvalidContentType.into()));
+                }
+                0 => silent_ns = u64::MAX,
+                silent => left = left.min(Duration::from_nanos(silent)),
+            }
             let stream = line.transport.stream();
             stream.set_read_timeout(Some(left)).map_err(|error| unreached(&error))?;
             stream.set_write_timeout(Some(left)).map_err(|error| unreached(&error))?;
