@@ -10,7 +10,7 @@ ENGINE := $(VENV)/.engine
 # Set in many containers: each worker of the tests, and each program that they start, would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-quick test-long bench fuzz fuzz-engine sanitize soak calibration mutants docs wheel engine release version setup lint lint-rust lint-python lock clean
+.PHONY: run test test-quick test-long bench fuzz fuzz-engine sanitize soak calibration mutants docs wheel setup-wheel engine release version setup lint lint-rust lint-python lock clean
 
 # Status 3 is a run that is done, but with degraded points, as its report says.
 run: setup
@@ -74,12 +74,13 @@ $(FUZZ)/.atheris: $(VENV)/.python
 fuzz-engine: setup
 	PYTHONPATH="$(CURDIR)/tests" $(BIN)/python -m fuzz.engine --seconds $(FUZZ_SECONDS)
 
-# The site, built offline into target/site, with every link checked.
+# The site, built offline into target/site, with every link and anchor checked.
 DOCS := target/docs-env
-WITH_HWDYNO = NO_MKDOCS_2_WARNING=1 \
-	PYTHONPATH="$(CURDIR)/python:$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
 docs: setup $(DOCS)/.installed
-	$(WITH_HWDYNO) $(DOCS)/bin/python -m mkdocs build --strict
+	rm -rf target/site target/site-source
+	$(BIN)/python docs/pages.py target/site-source
+	$(DOCS)/bin/python -m sphinx --quiet --fail-on-warning --keep-going --conf-dir docs/site \
+		--doctree-dir target/site-source/.doctrees target/site-source target/site
 
 LOCKED := install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r
 $(DOCS)/.installed: $(VENV)/.python docs/requirements.lock
@@ -92,6 +93,10 @@ $(DOCS)/.installed: $(VENV)/.python docs/requirements.lock
 RELEASE := target/release-env
 wheel: $(RELEASE)/.installed
 	$(RELEASE)/bin/python -m release wheels --out target/dist $(MACHINES)
+
+# `make setup` with the wheel's engine, which `make wheel` then need not compile again.
+setup-wheel: $(RELEASE)/.installed
+	$(RELEASE)/bin/python -m release setup
 
 # The bare engines as static files, for hosts without Python.
 engine: $(RELEASE)/.installed
@@ -152,6 +157,7 @@ $(VENV)/.python: requirements.lock
 	@touch $@
 
 # The engine is rebuilt by itself when a Rust file changed.
+BUILD_TOOLS ?= $(CURDIR)/$(BIN)
 $(ENGINE): $(VENV)/.python pyproject.toml $(RUST)
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	PATH="$(BUILD_TOOLS):$$PATH" $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@

@@ -1,6 +1,7 @@
-"""Makes the site's pages that the code knows: findings, studies, experiments, the Run's schema and the Python API.
+"""Writes the site's sources: the pages of this folder, and in them what the code knows.
 
-MkDocs calls the functions named ``on_...`` (mkdocs.org/user-guide/configuration/#hooks).
+``python docs/pages.py FOLDER`` makes a folder, which Sphinx reads with the settings in ``docs/site``. The code knows
+findings, studies, experiments, the Run's schema and the Python API.
 """
 
 from __future__ import annotations
@@ -8,45 +9,62 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
-from mkdocs.structure.files import File, Files
-
+DOCS = Path(__file__).parent
 SCHEMA = "hwdyno.run-2.schema.json"
 """The file of the site with the Run's JSON Schema."""
-_PLACE = re.compile(r"<!-- (experiments|api|schema)(?: (\w+))? -->")
+NAVIGATION = {
+    "Start": ["install", "tutorial"],
+    "Measure": [
+        *(f"resources/{name}" for name in ("storage", "memory", "compute", "gpu", "network", "object")),
+        *("resources/training", "resources/inference", "resources/together", "many-hosts", "fio-jobs"),
+    ],
+    "Understand": ["findings", "never-fooled", "storage-cost", "inference-beside"],
+    "Compare": ["compare", "history", "studies", "mlperf-storage"],
+    "Automate": ["python", "run"],
+    "For maintainers": [
+        *(f"dev/{name}" for name in ("promises", "hosts", "signals", "together", "peers", "calibration", "faults")),
+    ],
+}
+"""The pages under their captions, in the order of a user's day."""
+_PLACE = re.compile(r"<!-- (experiments|api|schema|findings|studies)(?: (\w+))? -->")
+_LINE = 88
+"""Columns of a signature that fit beside the navigation; a longer one has a line for each parameter."""
 
 
-def on_config(config: Any) -> Any:
-    """The navigation, with the pages that are made and those of resources that it does not name."""
-    nav = list(config.nav)
-    at = next(index for index, page in enumerate(nav) if "Resources" in page) + 1
-    pages = nav[at - 1]["Resources"]
-    others = {f"resources/{path.name}" for path in Path(config.docs_dir, "resources").glob("*.md")} - set(pages)
-    nav[at - 1] = {"Resources": [*pages, *sorted(others)]}
-    nav[at:at] = [
-        {"Findings": ["findings/index.md", *(f"findings/{rule}.md" for rule in sorted(_lessons()))]},
-        {"Studies": ["studies/index.md", *(f"studies/{name}.md" for name in _studies())]},
-    ]
-    config.nav = nav
-    return config
+def main(folder: Path) -> None:
+    """Write everything that the site is built from into a new folder."""
+    shutil.copytree(DOCS, folder, ignore=shutil.ignore_patterns("*.py", "*.lock", "__pycache__", "site"))
+    for page in folder.rglob("*.md"):
+        page.write_text(_fill(page.read_text(encoding="utf-8")), encoding="utf-8")
+    with (folder / "index.md").open("a", encoding="utf-8") as index:
+        index.write(_navigation())
+    (folder / SCHEMA).write_text(json.dumps(_json_schema(), indent=2, ensure_ascii=False), encoding="utf-8")
 
 
-def on_files(files: Files, config: Any) -> Files:
-    """The made pages beside those of the folder."""
-    pages = {f"findings/{rule}.md": text for rule, text in _lessons().items()}
-    pages |= {f"studies/{name}.md": text for name, text in _studies().items()}
-    pages |= {"findings/index.md": _findings(), "studies/index.md": _list_of_studies()}
-    for path, text in pages.items():
-        files.append(File.generated(config, path, content=text))
-    files.append(File.generated(config, SCHEMA, content=json.dumps(_json_schema(), indent=2, ensure_ascii=False)))
-    return files
+def _navigation() -> str:
+    """Sphinx's directives for the navigation. A resource's page that it does not name follows the others."""
+    others = {f"resources/{path.stem}" for path in (DOCS / "resources").glob("*.md")} - set(NAVIGATION["Measure"])
+    captions = NAVIGATION | {"Measure": [*NAVIGATION["Measure"], *sorted(others)]}
+    return "".join(
+        f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n" + "\n".join(pages) + "\n```\n"
+        for caption, pages in captions.items()
+    )
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
+def _fill(markdown: str) -> str:
     """A page whose places for tables are filled."""
-    makers = {"experiments": _experiments, "api": _api, "schema": _schema}
+    makers = {
+        "experiments": _experiments,
+        "api": _api,
+        "schema": _schema,
+        "findings": _findings,
+        "studies": _studies,
+    }
     return _PLACE.sub(lambda found: makers[found[1]](*filter(None, [found[2]])), markdown)
 
 
@@ -62,58 +80,42 @@ def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 # --- findings
 
 
-def _lessons() -> dict[str, str]:
-    """Each rule's lesson, with its command."""
-    from hwdyno.explain.findings import all_rules, lessons
-
-    return {
-        rule.name: f"{lessons.lesson(rule.name).text}\nIn a terminal: `hwdyno explain {rule.name}`\n"
-        for rule in all_rules()
-    }
-
-
 def _findings() -> str:
-    """The list of all findings, by family."""
+    """The lesson of each rule by family: its law, and behind a fold what follows it."""
     from hwdyno.explain.findings import all_rules, lessons
 
-    parts = ["# Findings\n\nEach rule has a lesson: its law, a drawing, an example, and when it is wrong.\n"]
     families: dict[str, list[str]] = {}
     for rule in all_rules():
-        family = rule.check.__module__.rpartition(".")[2].replace("_", " ")
-        line = f"- [{lessons.lesson(rule.name).title}]({rule.name}.md) (`{rule.name}`)"
-        families.setdefault(family, []).append(line)
-    return "\n".join(
-        [*parts, *(f"\n## {name.capitalize()}\n\n" + "\n".join(lines) for name, lines in families.items())]
-    )
+        lesson = lessons.lesson(rule.name)
+        law, _, others = lesson.text.partition("\n\n")[2].removeprefix("**Law:** ").partition("\n\n")
+        fold = f'<details id="{rule.name}"><summary><code>{rule.name}</code>: example and limits</summary>'
+        text = f"### {lesson.title}\n\n{law}\n\n{fold}\n\n{others}\n</details>"
+        families.setdefault(_family(rule.check.__module__), []).append(text)
+    return "\n\n".join(f"## {name}\n\n" + "\n\n".join(rules) for name, rules in families.items())
+
+
+def _family(module: str) -> str:
+    """The heading of a family of rules: how its module's docstring begins."""
+    text = re.split("[:,.]", sys.modules[module].__doc__ or "")[0]
+    text = re.sub(r"^(?:A rule|Rules) on ", "", text)
+    return text[0].upper() + text[1:]
 
 
 # --- studies
 
 
-def _studies() -> dict[str, str]:
+def _studies() -> str:
     from hwdyno import studies
 
-    made = {}
+    made = []
     for study in studies.all():
         rows = [(f"`{question.name}`", question.asks, question.load) for question in study.questions]
-        parts = [f"# {study.title}", study.asks + ".", f"```\nhwdyno study {study.name} --path /data\n```"]
-        parts += ["## Questions", _table(("experiment", "question", "load"), rows)] if rows else []
+        parts = [f"## {study.title}", study.asks + ".", f"```\nhwdyno study {study.name} --path /data\n```"]
+        parts += [_table(("experiment", "question", "load"), rows)] if rows else []
         wrong = "\n".join(f"- {mistake}" for mistake in study.mistakes)
-        parts += ["## Errors in the published study", wrong] if wrong else []
-        made[study.name] = "\n\n".join(parts) + "\n"
-    return made
-
-
-def _list_of_studies() -> str:
-    from hwdyno import studies
-
-    rows = [
-        (f"[{study.title}]({study.name}.md)", study.asks, f"`hwdyno study {study.name}`") for study in studies.all()
-    ]
-    text = (
-        "A published study is reproduced on this machine, with its tables and observations, and without its mistakes."
-    )
-    return f"# Studies\n\n{text}\n\n" + _table(("study", "asks", "command"), rows) + "\n"
+        parts += ["### Errors in the published study", wrong] if wrong else []
+        made.append("\n\n".join(parts))
+    return "\n\n".join(made)
 
 
 # --- resources, the API and the document
@@ -145,10 +147,20 @@ def _api() -> str:
         value = getattr(api, name)
         if inspect.isfunction(value):
             # An annotation is quoted, a default only where it is a text: after its equals sign.
-            signature = re.sub(r"(: |-> )'([^']+)'", r"\1\2", str(inspect.signature(value)))
+            signature = f"hwdyno.{name}" + re.sub(r"(: |-> )'([^']+)'", r"\1\2", str(inspect.signature(value)))
             text = (inspect.getdoc(value) or "").replace("``", "`")
-            parts.append(f"### hwdyno.{name}\n\n```python\nhwdyno.{name}{signature}\n```\n\n{text}")
+            parts.append(f"### hwdyno.{name}\n\n```python\n{_broken(signature)}\n```\n\n{text}")
     return "\n\n".join([*parts, "### Options", _table(("command", "options"), rows)])
+
+
+def _broken(signature: str) -> str:
+    """A signature on one line where it fits, or with one parameter a line."""
+    if len(signature) <= _LINE:
+        return signature
+    name, _, others = signature.partition("(")
+    parameters, _, result = others.rpartition(") ->")
+    lines = re.split(r", (?=[*/]|\w+: )", parameters)
+    return f"{name}(\n" + "".join(f"    {line},\n" for line in lines) + f") ->{result}"
 
 
 def _json_schema() -> dict[str, Any]:
@@ -181,5 +193,9 @@ def _type(kind: dict[str, Any]) -> str:
     if kind.get("type") == "array":
         return f"list of {_type(kind.get('items') or {})}"
     if "enum" in kind:
-        return " or ".join(f"`{word}`" for word in kind["enum"])
+        return " or ".join(f"`{word}`" if word else "empty" for word in kind["enum"])
     return str(kind.get("type", kind.get("const", "any")))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from release import build, check, supply, trial, version
 
-WORDS = ("wheels", "engines", "source", "install", "smoke", "matrix", "audit", "all", "version")
+WORDS = ("setup", "wheels", "engines", "source", "install", "smoke", "matrix", "audit", "all", "version")
 
 
 def main() -> int:
@@ -33,6 +33,8 @@ def main() -> int:
             return everything(out, known)
         if args.what == "version":
             print(f"{version.release_as(args.version)}: push it with the branch, and the release follows")
+        if args.what == "setup":
+            print(build.setup(), end="")
         if args.what in {"wheels", "source"}:
             shown([build.source(out)])
         if args.what == "wheels":

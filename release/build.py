@@ -16,6 +16,8 @@ ROOT = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
 """Of the environment with the build tools."""
 MACHINES = ("x86_64", "aarch64")
+GLIBC = "manylinux2014"
+"""glibc 2.17 and newer."""
 PYTHON = f"python3.{sys.version_info.minor}"
 """abi3 makes its version irrelevant, but a cross build must name one that it need not start."""
 
@@ -127,7 +129,7 @@ def bare_wheel(machine: str, out: Path) -> Path:
     target = f"{machine}-unknown-linux-gnu"
     before = set(out.glob("*.whl")) if out.exists() else set()
     words: Sequence[str | Path] = (
-        *("maturin", "build", "--locked", "--zig", "--compatibility", "manylinux2014"),
+        *("maturin", "build", "--locked", "--zig", "--compatibility", GLIBC),
         *("--target", target, "-i", PYTHON, "--out", out),
     )
     run(*words, environment={**reproducible(target), **standard_library(target)})
@@ -135,6 +137,18 @@ def bare_wheel(machine: str, out: Path) -> Path:
     if not made:
         raise BuildError(f"maturin wrote no wheel for {machine} into {out}, which had {len(before)}")
     return made[-1]
+
+
+def setup() -> str:
+    """Set the tree up with the engine that this machine's wheel has: its build then finds every crate compiled.
+
+    Cargo compares the path of the linker too, so both are built by the same maturin.
+    """
+    target = f"{platform.machine()}-unknown-linux-gnu"
+    environment = {"MATURIN_PEP517_ARGS": f"--zig --compatibility {GLIBC} --target {target}"}
+    return run(
+        "make", "setup", f"BUILD_TOOLS={BIN}", environment=reproducible(target) | standard_library(target) | environment
+    )
 
 
 def source(out: Path) -> Path:

@@ -337,6 +337,7 @@ def test_no_helper_of_tests_is_dead() -> None:
             "signals.__main__",
             "soak.__main__",
             "soak.worker",
+            "soak.launcher",
             "calibration.__main__",
             "retries",
         }

@@ -214,7 +214,8 @@ def test_the_workflows_commands_run(tmp_path: Path) -> None:
         )  # fmt: skip
         assert done.returncode == 0 or (step["name"] == "Compare" and done.returncode in {1, 3}), done.stderr
     checked_junit((tmp_path / "compare.xml").read_text())
-    assert "common points" in (tmp_path / "compare.txt").read_text()
+    # A busy machine leaves time for one of the two points.
+    assert re.search(r"\b[12] common points?\b", (tmp_path / "compare.txt").read_text())
     assert (tmp_path / "compare.html").read_text().startswith("<!doctype html>")
 
 

@@ -131,6 +131,15 @@ def test_budget_cuts_time_before_repeats() -> None:
     assert (hopeless.runtime_s, hopeless.repeats_min) == (plan.SHORTEST_S, 1)
 
 
+def test_batches_that_a_loader_reads_ahead_are_in_its_time() -> None:
+    """Four workers each read a batch of seven samples of 147 MB before a step can end: 2 s at 2 GB/s."""
+    first = built("storage").experiments[0]
+    ahead = {"record_bytes": 146.6e6, "batch_size": 7, "read_threads": 4, "prefetch": 1, "accelerators": 1}
+    point = {**first.points[0], **ahead}
+    longer_s = plan.overhead_s(first, point) - plan.overhead_s(first, first.points[0])
+    assert longer_s == pytest.approx(28 * 146.6e6 / plan.WRITE_BYTES_S, rel=1e-3)
+
+
 def test_given_runtime_is_never_cut() -> None:
     made = built(given={"runtime": "7"}, budget_s=10.0)
     assert plan.reading_s(made.experiments[0], made.experiments[0].points[0], plan.timing(made, 1.0), made.given) > 7

@@ -250,6 +250,18 @@ def test_budget_is_kept_within_fifth(
     assert left_out == bool(run.degraded)
 
 
+@pytest.mark.parametrize(("overhead_s", "warm_ups"), [(0.4, 1), (4.0, 0)])
+def test_long_readings_have_no_warm_up(tmp_path: Path, overhead_s: float, warm_ups: int) -> None:
+    """Where a reading takes over a tenth of the budget, a warm-up would cost the only other one."""
+    host = Tampered(QUIET, nothing)
+    made = replace(planned(tmp_path, host, {"iodepth": "8"}), budget_s=30.0)
+    long = replace(made.experiments[0].experiment, setup_s=overhead_s)
+    made = replace(made, experiments=(replace(made.experiments[0], experiment=long),))
+    run = runner.run(made, host, Memory(), "run-1")
+    (point,) = run.experiments[0].points
+    assert len(host.calls) - point.repeats == warm_ups
+
+
 def test_early_noise_takes_no_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor do cheap readings of one kernel promise cheap ones of the next."""
     from hwdyno.measure.runner import allowance, plan_run

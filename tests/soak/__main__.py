@@ -106,6 +106,9 @@ def main() -> int:
                 print(f"round {rounds}, {watch.spent_s / 60:.1f} min: {shown}", flush=True)
         except TimeIsOverError:
             pass
+        try:
+            if rounds and not watch.is_to_end:
+                runner.decide_peaks(commands)
         finally:
             runner.end()
     print(

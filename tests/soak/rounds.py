@@ -8,13 +8,15 @@ import json
 import os
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from signals.commands import Command, Place, environment
 from signals.moments import marked
@@ -24,6 +26,9 @@ from soak.series import Verdict, judged
 GOOD = {0, 3}
 MIN_PEAKS = 10
 """Minimum number of peaks of a command, for a verdict on it alone."""
+MAX_AGAIN = 60
+"""Maximum number of times that a program is performed after the rounds: three times the rounds of two hours tell growth
+a third as large from a peak's variation."""
 TIMEOUT_S = 2.0
 """Limit for processes that end by themselves."""
 ALLOWED = {
@@ -40,8 +45,8 @@ ALLOWED = {
 }
 """Growth that counts as flat: of the process's figures for each command, of a program's peak for each time that it ran
 (or as the next one, if that is more: a large peak varies by megabytes with what its threads do at once), of all peaks
-as a share of the first of their program, of a Run's bytes in a round as a share of the first Run like it. What is in
-use is exact; pages settle for long, because small things that stay are between those that went."""
+as a share of the median of their program, of a Run's bytes in a round as a share of the median of Runs like it. What is
+in use is exact; pages settle for long, because small things that stay are between those that went."""
 GIVES_BACK = "glibc.malloc.trim_threshold=131072:glibc.malloc.tcache_count=0"
 """The C library raises this default up to 64 MiB after large blocks were freed, and keeps as much for each thread that
 ever ran, malloc_trim(3) or not: anonymous memory grew by 3 MB a round for dozens of rounds, and nothing was in use.
@@ -56,12 +61,10 @@ class Soak:
     """A list of values for each round, by figure."""
     peaks: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     """The most memory of each command's program, a value for each time."""
-    relative_peaks: list[float] = field(default_factory=list)
-    """Each of them as a share of its command's first, in order of time."""
-    like: dict[tuple[object, ...], int] = field(default_factory=dict)
-    """The bytes of the first Run of a command with this many points."""
-    relative_runs: list[float] = field(default_factory=list)
-    """The bytes of each later Run as a share of the first like it, in order of time."""
+    programs: list[tuple[str, float]] = field(default_factory=list)
+    """The command and peak of every program, in order of time."""
+    runs: list[tuple[tuple[object, ...], float]] = field(default_factory=list)
+    """The command, number of points and bytes of every Run, in order of time."""
     rounds: int = 0
     """That are whole."""
     left: Counter[str] = field(default_factory=Counter)
@@ -83,12 +86,20 @@ class Soak:
             if len(values) >= MIN_PEAKS:
                 unit, allowed = ALLOWED["peak"]
                 found.append(judged(f"peak of {name}", unit, max(allowed, ALLOWED["peaks"][1] * values[0]), values))
-        found.append(judged("peak of all, of their first", *ALLOWED["peaks"], self.relative_peaks))
-        if self.relative_runs:
+        found.append(judged("peaks of all programs", *ALLOWED["peaks"], relative_to_median(self.programs)))
+        if runs := relative_to_median(self.runs):
             unit, allowed = ALLOWED["store"]
-            a_run = allowed * self.rounds / len(self.relative_runs)
-            found.append(judged("bytes of a Run, of the first like it", unit, a_run, self.relative_runs))
+            found.append(judged("bytes of a Run", unit, allowed * self.rounds / len(runs), runs))
         return found
+
+
+def relative_to_median(seen: Sequence[tuple[object, float]]) -> list[float]:
+    """Each value as a share of the median of its kind, in the same order; a kind that was seen once is left out."""
+    kinds: defaultdict[object, list[float]] = defaultdict(list)
+    for kind, value in seen:
+        kinds[kind].append(value)
+    medians = {kind: statistics.median(values) for kind, values in kinds.items() if len(values) > 1}
+    return [value / medians[kind] for kind, value in seen if kind in medians]
 
 
 def _points(path: Path) -> int:
@@ -110,52 +121,56 @@ class Runner:
         self.mark = f"soak-{os.getpid()}-{time.monotonic_ns()}"
         self.environment = environment(self.place, self.home, self.mark)
         self.stderr = (folder / "stderr").open("wb+")
-        tests = str(Path(__file__).parents[1])
-        self.worker = subprocess.Popen(
-            [sys.executable, "-m", "soak.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.stderr,
-            env=self.environment
-            | {"PYTHONPATH": os.pathsep.join([tests, self.environment["PYTHONPATH"]]), "GLIBC_TUNABLES": GIVES_BACK},
-            cwd=self.place.out, text=True, start_new_session=True,
-        )  # fmt: skip
+        # Small for good: it is started before this process grows, and imports nothing.
+        self.launcher = self._start_python("-S", "-m", "soak.launcher")
+        self.worker = self._start_python("-m", "soak.worker", GLIBC_TUNABLES=GIVES_BACK)
         self.worker_cpu_s = 0.0
-        self.seen = {str(self.worker.pid)}
-        self.runs: set[Path] = set()
-        """Those that were weighed."""
+        self.seen = {str(self.worker.pid), str(self.launcher.pid)}
+        self.weighed: set[Path] = set()
+
+    def _start_python(self, *words: str, **environment: str) -> subprocess.Popen[str]:
+        """A Python that takes a request a line and gives an answer a line."""
+        path = os.pathsep.join([str(Path(__file__).parents[1]), self.environment["PYTHONPATH"]])
+        return subprocess.Popen(
+            [sys.executable, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.stderr,
+            env=self.environment | {"PYTHONPATH": path} | environment, cwd=self.place.out, text=True,
+            start_new_session=True,
+        )  # fmt: skip
+
+    def _answer(self, process: subprocess.Popen[str], command: Command, request: object) -> dict[str, Any]:
+        """What a process answers to a request; a process that ended ends the soak."""
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(json.dumps(request) + "\n")
+        process.stdin.flush()
+        if not (line := process.stdout.readline()):
+            self.stderr.seek(0)
+            raise SystemExit(f"the process ended in {command.name}: {self.stderr.read()[-2000:].decode()}")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
 
     def as_program(self, command: Command) -> None:
         """Perform it as a program."""
         began = time.monotonic()
         self.stderr.seek(0)
         self.stderr.truncate()
-        process = subprocess.Popen(
-            command.line(self.place), env=self.environment | dict(command.environment), cwd=self.place.out,
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self.stderr, start_new_session=True,
-        )  # fmt: skip
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        peaks = self.soak.peaks[command.name]
-        peaks.append(usage.ru_maxrss * 1024)
-        if len(peaks) > 1:
-            self.soak.relative_peaks.append(peaks[-1] / peaks[0])
+        environment = self.environment | dict(command.environment)
+        request = {"words": command.line(self.place), "environment": environment}
+        ended = self._answer(self.launcher, command, request)
+        self.soak.peaks[command.name].append(ended["peak_bytes"])
+        self.soak.programs.append((command.name, ended["peak_bytes"]))
         self.stderr.seek(0)
         says = self.stderr.read()[-2000:].decode(errors="replace")
-        self._judge(command, "program", process.returncode, says, began, usage.ru_utime + usage.ru_stime)
+        self._judge(command, "program", int(ended["status"]), says, began, ended["cpu_s"])
 
     def in_process(self, command: Command) -> dict[str, float]:
         """Perform it in the process that goes on, and give that process's figures."""
         began = time.monotonic()
-        assert self.worker.stdin is not None and self.worker.stdout is not None
         words = command.line(self.place)[len(command.program) :]
         request = {
             "words": words, "environment": dict(command.environment), "plant": self.args.plant,
             "place": str(self.place.data),
         }  # fmt: skip
-        self.worker.stdin.write(json.dumps(request) + "\n")
-        self.worker.stdin.flush()
-        if not (line := self.worker.stdout.readline()):
-            self.stderr.seek(0)
-            raise SystemExit(f"the process ended in {command.name}: {self.stderr.read()[-2000:].decode()}")
-        answer = json.loads(line)
+        answer = self._answer(self.worker, command, request)
         cpu_s = answer.pop("cpu_s")
         spent_s, self.worker_cpu_s = cpu_s - self.worker_cpu_s, cpu_s
         self._judge(command, "process", answer.pop("status"), answer.pop("says"), began, spent_s)
@@ -167,6 +182,17 @@ class Runner:
             self.soak.process[name].append(values)
         self.soak.rounds += 1
         self._begin_with_the_same_runs()
+
+    def decide_peaks(self, commands: Sequence[Command]) -> None:
+        """Perform the programs whose peaks are undecided again, alone, until they tell, at most ``MAX_AGAIN`` times."""
+        for command in commands:
+            for _ in range(MAX_AGAIN):
+                if {verdict.name: verdict.word for verdict in self.soak.verdicts(1)}.get(
+                    f"peak of {command.name}"
+                ) != "undecided":
+                    break
+                self._begin_with_the_same_runs()
+                self.as_program(command)
 
     def _begin_with_the_same_runs(self) -> None:
         """Give the next round the home that the first left: history and what compares with it read every Run there."""
@@ -191,17 +217,13 @@ class Runner:
         time.sleep(max(0.0, rest_s if args.cpu_share < 1 else 0.0))
 
     def _weigh(self, command: Command, how: str) -> None:
-        """Compare the size of new Runs with the first of the same command and number of points.
+        """Keep the size of new Runs with their command and number of points.
 
         A Run has what it measured, so Runs of other commands, or of as many points as time allowed, differ anyway.
         """
-        for path in set(self.home.glob("runs/*.json")) - self.runs:
-            self.runs.add(path)
-            size, kind = path.stat().st_size, (command.name, how, _points(path))
-            if kind in self.soak.like:
-                self.soak.relative_runs.append(size / self.soak.like[kind])
-            else:
-                self.soak.like[kind] = size
+        for path in set(self.home.glob("runs/*.json")) - self.weighed:
+            self.weighed.add(path)
+            self.soak.runs.append(((command.name, how, _points(path)), path.stat().st_size))
 
     def _left(self) -> Iterator[str]:
         """Files that are no report and no Run, and processes; each is named once."""
@@ -223,11 +245,12 @@ class Runner:
 
     def end(self) -> None:
         """End the process, and its children that are left."""
-        assert self.worker.stdin is not None
-        with contextlib.suppress(OSError):
-            self.worker.stdin.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.worker.wait(30)
+        for process in (self.worker, self.launcher):
+            assert process.stdin is not None
+            with contextlib.suppress(OSError):
+                process.stdin.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(30)
         for pid in marked(self.mark):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

@@ -325,6 +325,14 @@ def test_what_was_not_measured_is_said_and_breaks_nothing() -> None:
     assert studies.tables(answered(sata.NAME, result(sata.JOBS, "numjobs"))) == []
 
 
+def test_storage_without_any_figure_has_no_table() -> None:
+    """A budget that ends before the first point of a model's start leaves a row without a name and a figure."""
+    skipped = replace(made.experiment(name="inference.cold_start@"), kernel="inference_load", resource="inference")
+    run = answered("kubernetes-ai-storage", skipped)
+    assert [table.title for table in studies.tables(run)] == ["As published (its MB/s are MiB/s)"]
+    assert "As published" in study_text(run)
+
+
 @pytest.mark.parametrize("name", ["jetson-sequential-read", "sata-ssd-queue"])
 def test_study_runs_from_plan_to_tables(name: str, tmp_path: Path) -> None:
     """A simulated machine runs the sweep of the study, its Run is stored, and its tables come from the document."""

@@ -12,8 +12,8 @@ from hwdyno.studies.study import Study, StudyTable
 
 
 def tables(run: Run) -> list[StudyTable]:
-    """The tables of the Run's study; empty without one."""
-    return find(run.study).tables(run) if run.study else []
+    """The tables of the Run's study that have something to show; empty without one."""
+    return [table for table in find(run.study).tables(run) if table.columns and table.rows] if run.study else []
 
 
 def observations(run: Run) -> list[str]:

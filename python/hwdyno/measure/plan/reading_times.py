@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hwdyno.analysis.samples import repeats_that_show
@@ -95,11 +96,17 @@ def _describe_cut(plan: Plan, runtime_s: float, repeats: int, quoted: int) -> st
 def setup_s(planned: Planned, point: Parameters) -> float:
     """The overhead of a reading of this point beyond ``OVERHEAD_S``, s."""
     parameters = {**planned.fixed, **point}
-    in_flight = [parameters.get(name) or 1 for name in ("bs", "iodepth", "numjobs")]
-    known = [depth for depth in in_flight if isinstance(depth, int)]
-    if len(known) < len(in_flight):
-        return planned.experiment.setup_s
-    return planned.experiment.setup_s + math.prod(known) / BUFFER_BYTES_S
+    blocks = _product(parameters, ("bs", "iodepth", "numjobs"))
+    # A loader's workers read whole batches ahead, and a reading ends when they have.
+    ahead = ("record_bytes", "batch_size", "read_threads", "prefetch", "accelerators")
+    batches = _product(parameters, ahead) if "record_bytes" in parameters else 0.0
+    return planned.experiment.setup_s + blocks / BUFFER_BYTES_S + batches / WRITE_BYTES_S
+
+
+def _product(parameters: Parameters, names: Sequence[str]) -> float:
+    """The product of some parameters, where one that is missing or 0 counts as 1; 0 if any is no number."""
+    values = [parameters.get(name) or 1 for name in names]
+    return math.prod(float(value) if isinstance(value, int | float) else 0.0 for value in values)
 
 
 def overhead_s(planned: Planned, point: Parameters) -> float:

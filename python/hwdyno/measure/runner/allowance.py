@@ -15,6 +15,8 @@ from hwdyno.measure.runner.point import PointInWork
 
 SLOW_SHARE = 0.02
 """Share of the budget that one reading may take that is repeated all through the run."""
+LONG_SHARE = 0.2
+"""Share of the budget above which a reading has no warm-up before it, which would cost another point."""
 
 
 class Allowance:
@@ -96,6 +98,10 @@ class Allowance:
         # Of readings that differ in length, the longer half: at the end of a budget one too many is worse.
         once_s = self._once_s(planned, point, statistics.median_high)
         return left + budget.GRACE * (self.budget_s or 0.0) < readings * once_s
+
+    def is_long(self, planned: Planned, point: PointInWork, readings: int = 1) -> bool:
+        """Whether this many readings of a point take more than ``LONG_SHARE`` of the budget."""
+        return self.budget_s is not None and readings * self._once_s(planned, point) > LONG_SHARE * self.budget_s
 
     @property
     def is_spent(self) -> bool:

@@ -282,8 +282,8 @@ class PlanRun(RunRecord):
         """Warm each experiment up by its first point, unless it was."""
         for planned in experiments:
             first = self.allowance.list_points(planned)[0]
-            is_late = bool(self.readings) and self.allowance.overruns(planned, first, readings=2)
-            if planned.experiment.name not in self.warm and not is_late:
+            costs_a_reading = self.allowance.overruns if self.readings else self.allowance.is_long
+            if planned.experiment.name not in self.warm and not costs_a_reading(planned, first, readings=2):
                 self.warm.add(planned.experiment.name)
                 with self._guard_experiments((planned,)):
                     self._warm_up(planned, first)
@@ -337,10 +337,8 @@ class PlanRun(RunRecord):
         begun = time.monotonic()
         try:
             reading = self.site.run(planned.experiment.kernel, parameters)
-        except OSError as error:
-            raise StopError(f"{planned.experiment.name}: {faults.format_error(error)}") from None
-        except ValueError as error:
-            if not self.readings:
+        except (OSError, ValueError) as error:
+            if isinstance(error, ValueError) and not self.readings:
                 raise  # Nothing was measured yet, so the error is reported at once.
             raise StopError(f"{planned.experiment.name}: {faults.format_error(error)}") from None
         timed_s = float(parameters.get("runtime") or 0.0) + overhead_s(planned, point.parameters)
@@ -363,6 +361,8 @@ class PlanRun(RunRecord):
                 point.done = True
                 self.absent[name] += 1
                 return
+            if isinstance(error, ValueError) and not self.readings and name not in self.warm:
+                raise  # No warm-up has tried the parameters.
             hurt = "" if isinstance(error, HostLostError) else self._hurt(planned)
             if not hurt:
                 self._remember_failure(faults.format_error(error))
