@@ -1,4 +1,4 @@
-"""Object stores for tests: the engine's null server in this process, and a real one, versitygw, where it is built."""
+"""Object stores for tests: the engine's null server in this process, and real ones, where Go has built them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -17,23 +18,59 @@ from here import not_packaged
 from hwdyno.measure import engine
 from hwdyno.measure.engine import Stop
 
-VERSION = "v1.8.0"
 CERTIFICATES = Path(__file__).parents[1] / "crates/engine/tests/certificates"
 """One for 127.0.0.1, one that has expired, and the authority that signed them."""
 ACCESS_KEY, SECRET_KEY = "AKIDHWDYNO", "correcthorsebatterystaple"
 
 
-def _find_versitygw() -> str:
-    """The program, by the environment, on the path, or where ``.ci/run`` builds it; empty where it is not there."""
-    cache = (
-        Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / f"hwdyno-ci/versitygw-{VERSION}/versitygw"
-    )
-    built = str(cache) if cache.is_file() else ""
-    return os.environ.get("HWDYNO_VERSITYGW") or shutil.which("versitygw") or built
+@dataclass(frozen=True)
+class RealStore:
+    """A program that serves the folders below one as buckets; what ``.ci/run`` builds is found without the path."""
+
+    name: str
+    version: str
+    module: str
+    command: Callable[[int, Path], list[str]]
+    """Its arguments by port and folder; options follow the first one."""
+    virtual: tuple[str, ...]
+    """The options by which it takes a bucket's name from the host's."""
+
+    @property
+    def program(self) -> str:
+        """Where it is, by the environment, on the path or as built; empty where it is not there."""
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hwdyno-ci"
+        built = cache / f"{self.name}-{self.version}" / self.name
+        known = os.environ.get(f"HWDYNO_{self.name.upper()}") or shutil.which(self.name)
+        return known or (str(built) if built.is_file() else "")
+
+    def arguments(self, port: int, folder: Path, *options: str) -> list[str]:
+        first, *others = self.command(port, folder)
+        return [first, *options, *others]
 
 
-PROGRAM = _find_versitygw()
-"""It is found before a test has another home."""
+STORES = {
+    "versitygw": RealStore(
+        "versitygw", "v1.8.0", "github.com/versity/versitygw/cmd/versitygw",
+        lambda port, folder: [f"--port=127.0.0.1:{port}", "--keep-alive", "--quiet", "posix", str(folder)],
+        virtual=("--virtual-domain", "localhost"),
+    ),
+    "rclone": RealStore(
+        "rclone", "v1.76.0", "github.com/rclone/rclone",
+        lambda port, folder: ["serve", "s3", f"--addr=127.0.0.1:{port}", f"--auth-key={ACCESS_KEY},{SECRET_KEY}",
+                              "--config=/dev/null", str(folder)],
+        virtual=("--force-path-style=false",),
+    ),
+}  # fmt: skip
+PROGRAMS = {name: store.program for name, store in STORES.items()}
+"""They are found before a test has another home."""
+
+
+def find_program(name: str) -> str:
+    """A store's program; a test is skipped where it is not there."""
+    if not PROGRAMS[name]:
+        store = STORES[name]
+        not_packaged(f"no {name} (go install {store.module}@{store.version}, HWDYNO_{name.upper()})")
+    return PROGRAMS[name]
 
 
 def set_credentials(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
@@ -76,21 +113,17 @@ def null_store() -> Iterator[str]:
 
 
 @contextmanager
-def versitygw(folder: Path, *options: str) -> Iterator[str]:
+def real_store(name: str, folder: Path, *options: str) -> Iterator[str]:
     """The URL of a real store, whose buckets are the folders below ``folder``; by TLS where the options say so."""
-    if not PROGRAM:
-        not_packaged(
-            f"no versitygw (go install github.com/versity/versitygw/cmd/versitygw@{VERSION}, HWDYNO_VERSITYGW)"
-        )
-    port = free_port()
+    program, port = find_program(name), free_port()
     keys = {"ROOT_ACCESS_KEY_ID": ACCESS_KEY, "ROOT_SECRET_ACCESS_KEY": SECRET_KEY}
-    store = subprocess.Popen(
-        [PROGRAM, "--port", f"127.0.0.1:{port}", "--keep-alive", "--quiet", *options, "posix", str(folder)],
+    serving = subprocess.Popen(
+        [program, *STORES[name].arguments(port, folder, *options)],
         env={**os.environ, **keys}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
         wait_for(port)
         yield f"{'https' if '--cert' in options else 'http'}://127.0.0.1:{port}"
     finally:
-        store.kill()
-        store.wait()
+        serving.kill()
+        serving.wait()

@@ -55,7 +55,9 @@ def this_site() -> Host:
     return Local()
 
 
-MEASURE_ON_RANKS = {"run", "storage", "memory", "compute", "network", "training", "inference", "together", "study"}
+MEASURE_ON_RANKS = {
+    *("run", "storage", "memory", "compute", "network", "object", "training", "inference", "together", "study"),
+}
 """Commands that measure on every rank of a start by ``mpirun``; any other runs on rank 0 alone."""
 LAUNCHERS = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "HWDYNO_RENDEZVOUS"}
 """Variables of the environment, of which a launcher of ranks sets one."""

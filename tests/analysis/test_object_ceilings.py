@@ -38,6 +38,40 @@ def test_copies_bound_a_store_on_loopback() -> None:
     assert (ceiling.kind, ceiling.value) == ("reference", 2e10 * 4 / 2)
 
 
+def test_our_stream_bounds_a_store_on_loopback() -> None:
+    (ceiling,) = object_store.of_path(*make_run(request("range", {**NEAR, "loopback_bytes_cpu_s": 3e9})))
+    assert (ceiling.kind, ceiling.value, ceiling.label) == ("reference", 4 * 3e9, "TCP over loopback")
+    assert ceiling.formula == "3,000 MB/s in a second of CPU time of both ends x 4 processors = 12.0 GB/s"
+
+
+FAR = {**LINK, "loopback": False, "rtt_min_us": 1000.0, "window_bytes": 1e5}
+
+
+def with_concurrency(count: int, details: dict[str, object]) -> Measurement:
+    made = request("get", details)
+    return replace(made, parameters={**made.parameters, "concurrency": count})
+
+
+def test_windows_bound_their_own_number_of_connections() -> None:
+    points = [with_concurrency(count, FAR) for count in (1, 4, 64)]
+    link, single, four = object_store.of_path(*make_run(*points))
+    assert (link.metric, single.metric, single.value, four.value) == ("object/down", "object/down/1", 1e8, 4e8)
+    assert four.formula == "4 connections x 100 kB / 1.00 ms = 400 MB/s" and four.kind == "reference"
+    assert find_bound(four, {"operation": "range", "concurrency": 4}) is not None
+    assert find_bound(four, {"operation": "get", "concurrency": 8}) is None
+    assert find_bound(four, {"operation": "put", "concurrency": 4}) is None
+    # 64 windows hold more than the link carries; on loopback and for a connection for each request there is no law.
+    for details in ({**FAR, "loopback": True}, {**FAR, "window_bytes": 0.0}):
+        assert not [ceiling for ceiling in object_store.of_path(*make_run(with_concurrency(1, details)))
+                    if ceiling.label == "TCP windows"]  # fmt: skip
+
+
+def test_hosts_have_a_link_each() -> None:
+    run, result = make_run(request("get", LINK))
+    two = replace(run, machines=(*run.machines, replace(run.machine, hostname="other")))
+    assert object_store.of_path(two, result)[0].value == pytest.approx(2 * 1.25e9 * 1460 / 1538)
+
+
 def test_a_ceiling_bounds_its_direction_alone() -> None:
     (ceiling,) = object_store.of_path(*make_run(request("get", LINK)))
     assert find_bound(ceiling, {"operation": "range"}) is not None

@@ -47,7 +47,8 @@ RANGES = sweep(
 )
 FEW_AND_MANY = sweep("objects", (4, 64, 1000), operation="get", object_size=8 * MIB, concurrency=4)
 PAGES = sweep("objects", (10, 100, 1000), operation="list", object_size=4 * KIB, concurrency=1)
-CLEAN = (LARGE, WRITES, SMALL, HEADS, LARGE_SIZES, FEW_AND_MANY, PAGES)
+VISITS = sweep("visit", ("first", "second"), operation="get", object_size=8 * MIB, concurrency=16)
+CLEAN = (LARGE, WRITES, SMALL, HEADS, LARGE_SIZES, FEW_AND_MANY, PAGES, VISITS)
 
 
 def measured(store: SimulatedStore, *sweeps: list[Parameters]) -> Run:
@@ -119,6 +120,7 @@ def planted(seed: int) -> dict[str, Case]:
         "small ranges": (clean, (RANGES,), {"object_request_cost"}),
         "cache": (replace(clean, cache_bytes=9 * 64 * MIB, bytes_s=0.1 * clean.bytes_s), (FEW_AND_MANY,),
                   {"object_cached"}),
+        "read cache": (replace(clean, first_read=draw.uniform(2.5, 8.0)), (VISITS,), {"object_first_read"}),
         "slow pages": (replace(clean, page_s=draw.uniform(0.03, 0.3)), (PAGES,), {"object_list"}),
         "slow page alone": (replace(clean, page_s=draw.uniform(0.03, 0.3)), (HEADS,), {"object_list"}),
         "client": (replace(clean, cpu_s=20 * clean.request_s), (SMALL,), {"client_bound"}),
@@ -153,6 +155,19 @@ def test_each_failure_is_named_with_its_remedy() -> None:
     assert "Check the store's load" in found.advice
     store, sweeps, _ = planted(3)["skewed clock"]
     assert "Set this machine's clock" in of_the_store(measured(store, *sweeps))["object_faults"].advice
+
+
+def test_advice_names_the_authority_that_the_run_trusted() -> None:
+    """Also where a plan file had it, which the command line does not show."""
+    store, sweeps, _ = planted(7)["lost keep-alive"]
+    run = measured(store, *sweeps)
+    results = tuple(
+        replace(result, fixed={**result.fixed, "endpoint": "https://10.0.0.2", "tls": True, "ca_file": "/etc/lab.pem"})
+        for result in run.experiments
+    )
+    for command in (COMMAND, "hwdyno run store.toml"):
+        found = of_the_store(explain(replace(run, experiments=results, command=command)))["object_keep_alive"]
+        assert "--ca-file /etc/lab.pem" in found.advice and "--tls" not in found.advice, found.advice
 
 
 def changed(run: Run, **changes: Any) -> dict[str, Finding]:

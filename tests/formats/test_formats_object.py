@@ -303,6 +303,26 @@ def test_broken_json_of_warp_is_refused_in_one_line() -> None:
             formats.read_as(warp_json, broken, "x.json")
 
 
+TIMES_OF_PROGRAMS = """| Scenario | Command | Mean [ms] | Min [ms] | Max [ms] | Relative |
+|:---|:---|---:|---:|---:|---:|
+| upload small files | `version:v2.0.0` | 195.9 ± 17.9 | 169.4 | 216.4 | 1.00 |
+| upload small files | `version:v1.4.0` | 216.0 ± 7.4 | 205.0 | 222.0 | 1.10 ± 0.11 |
+| download large files | `version:v2.0.0` | 18.5 ± 0.9 | 17.6 | 19.9 | 1.03 ± 0.07 |
+| download large files | `version:v1.4.0` | 17.8 ± 0.7 | 17.2 | 18.9 | 1.00 |
+"""
+"""The form of s5cmd's comparison of two versions: it states no bytes, so there is no rate."""
+
+
+def test_files_that_are_uploaded_are_no_copies_to_a_gpu() -> None:
+    (run,), _ = formats.read_every(TIMES_OF_PROGRAMS, "summary.md")
+    assert {result.resource for result in run.experiments} == {"table"}
+    made = [point for result in run.experiments for point in result.points]
+    assert len(made) == 4 and not [point for point in made if "operation" in point.parameters]
+    counts = "Operation\tTotal\tError\tSuccess\ncp\t\t2\t0\t2\n"  # s5cmd --stat
+    with pytest.raises(UserError, match="no table with results"):
+        formats.read_every(counts, "stat.txt")
+
+
 def test_every_reader_of_object_storage_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", "--formats"]) == 0
     listed = capsys.readouterr().out

@@ -41,6 +41,8 @@ def test_prices_are_read_by_name() -> None:
     ("mixed", {"object_size": 1000, "mix": "get=75,put=25"}, {"get": 120_024 + 2, "put": 40_008},
      40_008_000, 120_024_000),
     ("delete", {"objects": 64, "object_size": 10}, {"delete": 128, "put": 128, "get": 2}, 1280, 0),
+    ("get", {"objects": 64, "object_size": 10, "visit": "first"}, {"get": 128, "put": 128, "head": 2}, 1280, 1280),
+    ("get", {"objects": 64, "object_size": 10, "visit": "second"}, {"get": 256, "put": 128, "head": 2}, 1280, 2560),
 ])  # fmt: skip
 def test_each_operation_has_its_requests_and_bytes(
     operation: str, more: dict[str, float], requests: dict[str, int], up: float, down: float

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from here import may_mount, missing, needs, shortly
 from hwdyno.measure import engine
+from hwdyno.measure.hosts.local import Local
 from hwdyno.model.words import Run
 from hwdyno.report import redaction
 from made_experiment import made_experiment
@@ -24,12 +27,15 @@ from object_store import (
     ACCESS_KEY,
     CERTIFICATES,
     SECRET_KEY,
+    STORES,
+    find_program,
     free_port,
     null_store,
     set_credentials,
-    versitygw,
     wait_for,
 )
+from object_store import real_store as serve_store
+from test_ranks import by_address, read_run
 
 SUMS = "none,sha256,crc32c,crc64nvme,sha256-trailer"
 
@@ -45,11 +51,20 @@ def store() -> Iterator[str]:
         yield url
 
 
-@pytest.fixture
-def real_store(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+@pytest.fixture(params=STORES)
+def each_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """Every make, also in ``make test``."""
     folder = tmp_path / "buckets"
     folder.mkdir()
-    with versitygw(folder) as url:
+    with serve_store(request.param, folder) as url:
+        yield url, folder
+
+
+@pytest.fixture(params=shortly(1, *STORES))
+def real_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    folder = tmp_path / "buckets"
+    folder.mkdir()
+    with serve_store(request.param, folder) as url:
         yield url, folder
 
 
@@ -109,8 +124,8 @@ def test_a_dry_run_counts_the_requests_of_an_upload(tmp_path: Path) -> None:
 IN_PARTS = ("--operation", "multipart")
 
 
-def test_a_real_store_puts_parts_together(real_store: tuple[str, Path], tmp_path: Path) -> None:
-    url, folder = real_store
+def test_a_real_store_puts_parts_together(each_store: tuple[str, Path], tmp_path: Path) -> None:
+    url, folder = each_store
     words = ("--endpoint", url, "--bucket", "bench", "--create-bucket", "--object-size", "11M", *IN_PARTS)
     run = measured(tmp_path, *words, "--concurrency", "1,4", "--objects", "2", "--checksum", SUMS)
     for point in run["experiments"][0]["points"]:
@@ -214,11 +229,84 @@ def test_a_real_store_keeps_what_is_the_users(real_store: tuple[str, Path], tmp_
     assert left == ["hwdyno-of-a-user", "team/model"]
 
 
-@pytest.fixture
-def secure_store(tmp_path: Path) -> Iterator[str]:
+@pytest.fixture(params=STORES)
+def virtual_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, Path]]:
     folder = tmp_path / "buckets"
     folder.mkdir()
-    with versitygw(folder, "--cert", str(CERTIFICATES / "right.pem"), "--key", str(CERTIFICATES / "server.key")) as url:
+    with serve_store(request.param, folder, *STORES[request.param].virtual) as url:
+        yield url.replace("127.0.0.1", "localhost"), folder
+
+
+def test_a_bucket_may_be_part_of_the_hosts_name(virtual_store: tuple[str, Path], tmp_path: Path) -> None:
+    url, folder = virtual_store
+    words = ("--endpoint", url, "--bucket", "bench", "--create-bucket", "--style", "virtual", "--object-size", "10k")
+    run = measured(tmp_path, *words, "--objects", "4", "--concurrency", "2", "--operation", "get,put,head,list,delete")
+    assert all(not point["faults"] and point["operations"] for point in run["experiments"][0]["points"])
+    assert (folder / "bench").is_dir() and not [path for path in (folder / "bench").rglob("*") if path.is_file()]
+
+
+def test_each_visit_reads_each_object_once(real_store: tuple[str, Path], tmp_path: Path) -> None:
+    url, folder = real_store
+    words = ("--endpoint", url, "--bucket", "bench", "--create-bucket", "--object-size", "64k", "--objects", "8")
+    run = measured(tmp_path, *words, "--visit", "first,second", "--concurrency", "4")
+    points = run["experiments"][0]["points"]
+    assert [point["parameters"]["visit"] for point in points] == ["first", "second"]
+    assert all(not point["faults"] and point["operations"] == 8 * point["repeats"] for point in points)
+    assert not [path for path in (folder / "bench").rglob("*") if path.is_file()]
+    refused = hwdyno(tmp_path, *words, "--visit", "first", "--operation", "put")
+    assert refused.returncode == 2 and "visit = first: it is for operation get" in refused.stderr, refused.stderr
+
+
+@pytest.mark.machine
+def test_hosts_share_objects_or_have_their_own(real_store: tuple[str, Path], tmp_path: Path) -> None:
+    url, folder = real_store
+    words = ("object", "--endpoint", url, "--bucket", "bench", "--create-bucket", "--object-size", "64k")
+    points = ("--objects", "8", "--concurrency", "2", "--operation", "get,delete", "--separate-objects", "0,1")
+    with by_address(2, *words, *points, "--runtime", "0.05", store=tmp_path / "runs") as ranks:
+        status, out, err = ranks.ended()
+    assert status in {0, 3}, err
+    run = read_run(out)
+    for point in run.experiments[0].points:
+        assert not point.faults and len(point.hosts) == 2, point.parameters
+        assert all(share.throughput.value > 0 and not share.failure for share in point.hosts), point.parameters
+        # Each host deletes what it made: none finds that another one was faster.
+        if point.parameters["operation"] == "delete":
+            assert point.operations == 2 * 8 * point.repeats
+    assert not [path for path in (folder / "bench").rglob("*") if path.is_file()]
+
+
+@needs(may_mount(), "this user may not mount; the survey of a recorded mount needs none")
+def test_a_mounted_bucket_is_named_with_its_program_and_cache(tmp_path: Path) -> None:
+    if not shutil.which("fusermount3"):
+        missing("fusermount3 (fuse3)")
+    (tmp_path / "buckets" / "bench").mkdir(parents=True)
+    (mount := tmp_path / "mount").mkdir()
+    with serve_store("versitygw", tmp_path / "buckets") as url:
+        remote = f":s3,provider=Other,env_auth=true,endpoint='{url}':bench"
+        serving = subprocess.Popen(
+            [find_program("rclone"), "mount", remote, str(mount), "--config=/dev/null", "--vfs-cache-mode", "writes"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            for _ in range(600):
+                if mount.is_mount():
+                    break
+                time.sleep(0.05)
+            storage = Local().survey(mount).storage
+        finally:
+            subprocess.run(["fusermount3", "-uz", mount], check=False)
+            serving.kill()
+            serving.wait()
+    assert (storage.filesystem, storage.disk.kind, storage.disk.driver) == ("fuse.rclone", "fuse", "rclone")
+    assert "through rclone (vfs-cache-mode=writes)" in str(storage.chain[0].detail)
+
+
+@pytest.fixture(params=shortly(1, *STORES))
+def secure_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    folder = tmp_path / "buckets"
+    folder.mkdir()
+    keys = ("--cert", str(CERTIFICATES / "right.pem"), "--key", str(CERTIFICATES / "server.key"))
+    with serve_store(request.param, folder, *keys) as url:
         yield url
 
 
@@ -321,9 +409,10 @@ def test_a_store_that_refuses_the_first_request_keeps_nothing(tmp_path: Path, st
     alone = f"http://127.0.0.1:{free_port()}"
     for words, says in (
         (("--endpoint", alone), "Connection refused"),
-        (("--endpoint", store.replace("http:", "https:")), "connect to the store at https://"),
+        (("--endpoint", store.replace("http:", "https:")), "it does not speak TLS; use http:// in --endpoint"),
     ):
-        bounds = ("--budget", "2s", "--timeout", "2")
-        done = hwdyno(tmp_path, *words, "--bucket", "bench", *bounds, "--no-page", "--quiet")
+        began = time.monotonic()
+        done = hwdyno(tmp_path, *words, "--bucket", "bench", "--budget", "2s", "--no-page", "--quiet")
         assert done.returncode == 2 and says in done.stderr
+        assert time.monotonic() - began < 10.0, "a deadline of 10 s was waited for"
         assert "may remain" not in done.stderr

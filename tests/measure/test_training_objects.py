@@ -17,7 +17,8 @@ import pytest
 from here import shortly
 from hwdyno.cli.main import main
 from hwdyno.measure import engine
-from object_store import ACCESS_KEY, SECRET_KEY, null_store, set_credentials, versitygw
+from object_store import ACCESS_KEY, SECRET_KEY, null_store, set_credentials
+from object_store import real_store as serve_store
 
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(120)]
 
@@ -41,7 +42,7 @@ def store() -> Iterator[str]:
 def real_store(tmp_path: Path) -> Iterator[tuple[str, Path]]:
     folder = tmp_path / "buckets"
     (folder / "bench").mkdir(parents=True)
-    with versitygw(folder) as url:
+    with serve_store("versitygw", folder) as url:
         yield url, folder / "bench"
 
 

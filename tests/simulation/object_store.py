@@ -61,6 +61,8 @@ class SimulatedStore:
     """Objects of fewer bytes together are answered from memory."""
     page_s: float = 0.0
     """What a page takes longer."""
+    first_read: float = 1.0
+    """How many times as long the first read of an object takes, which no cache has yet."""
 
     @classmethod
     def random(cls, seed: int, **planted: Any) -> SimulatedStore:
@@ -88,6 +90,18 @@ class SimulatedStore:
             noise=draw.uniform(0.002, 0.015),
         )
         return replace(store, **planted)
+
+    def without_cache(self) -> SimulatedStore:
+        """It as it answers first reads."""
+        factor = self.first_read
+        return replace(
+            self,
+            first_read=1.0,
+            request_s=self.rtt_s + factor * (self.request_s - self.rtt_s),
+            requests_s=self.requests_s / factor,
+            bytes_s=self.bytes_s / factor,
+            connection_bytes_s=self.connection_bytes_s / factor,
+        )
 
     @property
     def urls(self) -> str:
@@ -121,6 +135,8 @@ class SimulatedBucket(SimulatedHost):
         return self._requests(given, draw) if kernel == KERNEL else super().read(kernel, given, draw)
 
     def _requests(self, given: dict[str, Any], draw: random.Random) -> dict[str, Any]:
+        if given.get("visit") == "first" and self.store.first_read > 1:
+            return SimulatedBucket(self.store.without_cache())._requests(given, draw)
         store, operation, in_flight = self.store, str(given["operation"]), int(given["concurrency"])
         moved = {"get": "object_size", "put": "object_size", "range": "range_size"}.get(operation)
         size = int(given[moved]) if moved else 0

@@ -17,6 +17,7 @@ pub mod link;
 pub mod memory;
 pub mod mounts;
 pub mod network;
+mod object_mounts;
 pub mod platform;
 pub mod record;
 pub mod routes;

@@ -175,6 +175,25 @@ fn what_a_run_left_is_aborted_before_its_objects_go() {
 }
 
 #[test]
+fn a_store_that_lists_no_uploads_is_named() {
+    let notes = |answer: Answer| -> Vec<String> {
+        let (reading, _) = measured(answer, &json!({}));
+        reading.notes.iter().filter(|note| note.code == "uploads_not_listed").map(|note| note.says.clone()).collect()
+    };
+    let refused = notes(|line| {
+        line.contains("&uploads=")
+            .then_some("HTTP/1.1 501 x\r\ncontent-length: 34\r\n\r\n<E><Code>NotImplemented</Code></E>")
+    });
+    assert!(refused.len() == 1 && refused[0].contains("NotImplemented") && !refused[0].contains('\n'), "{refused:?}");
+    // rclone's words for an empty list.
+    let none = notes(|line| {
+        line.contains("&uploads=")
+            .then_some("HTTP/1.1 404 x\r\ncontent-length: 32\r\n\r\n<E><Code>NoSuchUpload</Code></E>")
+    });
+    assert!(none.is_empty(), "{none:?}");
+}
+
+#[test]
 fn too_many_parts_are_refused() {
     let wanted = json!({"operation": "multipart", "object_size": 60_u64 << 30});
     let says = run("object_requests", &wanted, &Stop::new()).unwrap_err().to_string();

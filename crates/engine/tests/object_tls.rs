@@ -169,6 +169,18 @@ fn a_server_that_speaks_the_other_protocol_is_named() {
     });
     let found = refused(&given(&plain));
     assert!(found.contains("it does not speak TLS") && found.contains("use http://"), "{found}");
+    // It waits for the end of a head, as most servers do.
+    let waiting = raw_store(|mut connection| {
+        let (mut head, mut byte) = (Vec::new(), [0]);
+        while connection.read(&mut byte).is_ok_and(|count| count == 1) {
+            head.push(byte[0]);
+            if head.ends_with(b"\r\n\r\n") {
+                let _ = connection.write_all(b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n");
+            }
+        }
+    });
+    let found = refused(&given(&waiting));
+    assert!(found.contains("it does not speak TLS") && found.contains("use http://"), "{found}");
     let secure = store("right.pem", &TLS13, right).replace("https", "http");
     let found = refused(&given(&secure));
     assert!(found.contains("the store uses TLS") && found.contains("use https://"), "{found}");

@@ -257,6 +257,7 @@ class ObjectOptions(CommonOptions, total=False):
     rate: Numbers
     range_size: Integers
     part_size: Integers
+    visit: Texts
     object_size: Integers
     objects: Integers
     checksum: Texts
@@ -265,6 +266,7 @@ class ObjectOptions(CommonOptions, total=False):
     region: Texts
     style: Texts
     timeout: Numbers
+    separate_objects: Flags
     runtime: Numbers
     interval_s: Numbers
     clients: Integers

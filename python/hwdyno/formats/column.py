@@ -314,16 +314,20 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\breads?\b|\brd\b"), "read"),
     (re.compile(r"\bwrites?\b|\bwr\b"), "write"),
 )
+# Tools that move files use the same two words.
+_NO_FILES = r"(?!.{0,20}\b(?:files?|objects?)\b)"
 _COPIES: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(
-            r"\bh2d\b|\bhtod\b|\bhost[ -]?(?:to|->|→)[ -]?(?:device|gpu)\b|\bupload\b|\bcpu ?(?:to|->|→) ?gpu\b"
+            r"\bh2d\b|\bhtod\b|\bhost[ -]?(?:to|->|→)[ -]?(?:device|gpu)\b|\bcpu ?(?:to|->|→) ?gpu\b|"
+            rf"\bupload\b{_NO_FILES}"
         ),
         "host-to-device",
     ),
     (
         re.compile(
-            r"\bd2h\b|\bdtoh\b|\b(?:device|gpu)[ -]?(?:to|->|→)[ -]?host\b|\bdownload\b|\bgpu ?(?:to|->|→) ?cpu\b"
+            r"\bd2h\b|\bdtoh\b|\b(?:device|gpu)[ -]?(?:to|->|→)[ -]?host\b|\bgpu ?(?:to|->|→) ?cpu\b|"
+            rf"\bdownload\b{_NO_FILES}"
         ),
         "device-to-host",
     ),

@@ -12,7 +12,7 @@ use crate::object::layout;
 use crate::object::marks;
 use crate::object::mix::Mix;
 use crate::object::multipart::{self, MAX_PART, MIN_PART};
-use crate::object::options::{Checksum, LoadParameters, Operation, StoreParameters};
+use crate::object::options::{Checksum, LoadParameters, Operation, StoreParameters, Visit};
 use crate::object::plan::Work;
 use crate::object::stored::Stored;
 use crate::object::tally::make_reading;
@@ -33,6 +33,8 @@ parameters! {
             MIN_PART as i64).role(Role::Size),
         mix: String = text("shares of get, put, head, list and delete, where the operation is mixed; those of warp",
             "get=45,head=30,put=15,delete=10"),
+        visit: Visit = choice("how often an object was read before a get: any number of times, never since it was written, \
+            or once"),
         load: LoadParameters = Group,
         store: StoreParameters = Group,
         runtime: f64 = RUNTIME,
@@ -48,13 +50,17 @@ impl Kernel for ObjectRequests {
     };
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
-        let Parameters { operation, concurrency, rate, range_size, part_size, ref load, ref store, .. } = *parameters;
+        let Parameters { operation, concurrency, rate, range_size, part_size, visit, ref load, ref store, .. } =
+            *parameters;
         check_sizes(parameters)?;
         let end = End::of(store, Some(load.object_size))?;
-        let stored = Stored::numbered(&store.keys_of(operation, load.object_size))?;
+        let is_any = visit == Visit::Any;
+        let read =
+            if is_any { store.keys_of(operation, load.object_size) } else { store.keys_of_visits(load.object_size) };
+        let stored = Stored::numbered(&read)?;
         let writes = if operation == Operation::Mixed { Operation::Put } else { operation };
         let written = Stored::numbered(&store.keys_of(writes, load.object_size))?;
-        let once = operation == Operation::Delete;
+        let once = operation == Operation::Delete || !is_any;
         let mix = if operation == Operation::Mixed { Mix::read(&parameters.mix)? } else { Mix::default() };
         let work = Work {
             operation,
@@ -82,25 +88,31 @@ impl Kernel for ObjectRequests {
             keep_alive: load.keep_alive,
             interval_s: parameters.interval_s,
         };
-        let listed = if end.is_null() { None } else { check(&mut end.control(), &load, store, stop)? };
+        let checked =
+            if end.is_null() { Checked::default() } else { check(&mut end.control(), &load, store, visit, stop)? };
         let tally = load.run(stop)?;
         let mut reading = make_reading(&tally, &work, concurrency);
         reading.detail("client_threads", load.count_threads() as u64);
         tally.paths.describe(matches!(operation, Operation::Put | Operation::Multipart), &mut reading);
-        if let Some(keys) = listed {
-            reading.detail("keys_a_page", keys);
-        }
+        checked.describe(&mut reading);
         if let Some(place) = end.bucket.places.first() {
-            reading.detail("loopback", route::stays_here(place.address.ip()));
+            let is_near = route::stays_here(place.address.ip());
+            reading.detail("loopback", is_near);
             route::describe(place.address.ip(), &mut reading.details);
+            if let Some(bytes_cpu_s) = (is_near && !end.is_null()).then(route::loopback_bytes_cpu_s).flatten() {
+                reading.detail("loopback_bytes_cpu_s", bytes_cpu_s);
+            }
         }
         Ok(reading)
     }
 }
 
-/// Refuses a range beyond the object, and more parts than S3 takes.
+/// Refuses a range beyond the object, more parts than S3 takes, and visits that are no reads of whole objects.
 fn check_sizes(parameters: &Parameters) -> Result<(), Error> {
-    let Parameters { operation, range_size, part_size, ref load, .. } = *parameters;
+    let Parameters { operation, range_size, part_size, visit, ref load, .. } = *parameters;
+    if visit != Visit::Any && operation != Operation::Get {
+        return Err(Error::usage(format!("visit = {}: it is for operation get", visit.word())));
+    }
     if operation == Operation::Range && range_size > load.object_size {
         return Err(Error::usage(format!(
             "range_size = {range_size}: an object of {} bytes has no such range; use a smaller one",
@@ -117,11 +129,49 @@ fn check_sizes(parameters: &Parameters) -> Result<(), Error> {
     Ok(())
 }
 
-/// Looks before time begins whether the store has what is read, and whether keys may be written; makes what is deleted.
-/// The keys of a page, where pages are listed.
-fn check(control: &mut Control, load: &Load<'_>, store: &StoreParameters, stop: &Stop) -> Result<Option<u64>, Error> {
+/// What was found before time began.
+#[derive(Default)]
+struct Checked {
+    /// The keys of a page, where pages are listed.
+    page_keys: Option<u64>,
+    /// Why incomplete uploads cannot be listed, where some may be left.
+    unlisted: Option<Error>,
+}
+
+impl Checked {
+    fn describe(&self, reading: &mut Reading) {
+        if let Some(keys) = self.page_keys {
+            reading.detail("keys_a_page", keys);
+        }
+        if let Some(error) = &self.unlisted {
+            let text = format!("{error}; so uploads that a killed run leaves are not found and aborted");
+            reading.note("uploads_not_listed", text);
+        }
+    }
+}
+
+/// Looks before time begins whether the store has what is read, and whether keys may be written; makes what is deleted or
+/// visited.
+fn check(
+    control: &mut Control,
+    load: &Load<'_>,
+    store: &StoreParameters,
+    visit: Visit,
+    stop: &Stop,
+) -> Result<Checked, Error> {
+    let mut checked = Checked::default();
     let size = load.work.object_size;
+    let each_once = |operation| layout::each_once(operation, load.work.objects, size, load.work.seed);
     match load.work.operation {
+        Operation::Get if visit != Visit::Any => {
+            marks::check(control, &store.prefix)?;
+            let written =
+                Load { written: load.stored, work: each_once(Operation::Put), checksum: Checksum::Nothing, ..*load };
+            layout::make(&written, stop)?;
+            if visit == Visit::Second {
+                layout::read(&Load { work: each_once(Operation::Get), ..*load }, stop)?;
+            }
+        }
         Operation::Mixed => {
             for operation in load.work.operations() {
                 match operation {
@@ -130,16 +180,21 @@ fn check(control: &mut Control, load: &Load<'_>, store: &StoreParameters, stop: 
                 }
             }
         }
-        Operation::Put | Operation::Multipart => marks::check(control, &store.prefix)?,
+        Operation::Put => marks::check(control, &store.prefix)?,
+        Operation::Multipart => {
+            marks::check(control, &store.prefix)?;
+            checked.unlisted = control.list_uploads(&store.prefix)?.err();
+        }
         Operation::Delete => {
             marks::check(control, &store.prefix)?;
-            let work = layout::each_once(Operation::Put, load.work.objects, size, load.work.seed);
-            layout::make(&Load { work, checksum: Checksum::Nothing, ..*load }, stop)?;
+            layout::make(&Load { work: each_once(Operation::Put), checksum: Checksum::Nothing, ..*load }, stop)?;
         }
-        Operation::List => return Ok(Some(control.list(&load.stored.prefix, "", "")?.keys.len() as u64)),
+        Operation::List => {
+            checked.page_keys = Some(control.list(&load.stored.prefix, "", "")?.keys.len() as u64);
+        }
         Operation::Get | Operation::Range | Operation::Head => check_stored(control, load, store)?,
     }
-    Ok(None)
+    Ok(checked)
 }
 
 /// Looks whether the first object that is read is there, and as long as the others.

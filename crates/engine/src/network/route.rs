@@ -51,6 +51,21 @@ pub fn describe(address: IpAddr, details: &mut Map<String, Value>) {
     details.insert("interface".into(), json!(name));
 }
 
+/// Bytes that TCP carries over loopback in a second of CPU time of both ends together: measured once a process with one
+/// stream between two threads.
+#[must_use]
+pub fn loopback_bytes_cpu_s() -> Option<f64> {
+    static LOOPBACK: OnceLock<Option<f64>> = OnceLock::new();
+    *LOOPBACK.get_or_init(|| {
+        crate::timing::start::disarm();
+        let reading = crate::run("network_throughput", &json!({"runtime": 0.05}), &Stop::new()).ok()?;
+        let bytes: u64 = reading.streams.iter().map(|stream| stream.bytes).sum();
+        let spent = |end: &str| reading.details.get(end).and_then(Value::as_f64);
+        let cpu_s = spent("cpu_here_s")? + spent("cpu_there_s")?;
+        (cpu_s > 0.0 && bytes > 0).then(|| bytes as f64 / cpu_s)
+    })
+}
+
 /// Payload that one core copies a second, from one buffer of a few MiB to another: measured once a process, because it
 /// is loopback's only limit besides the processor's work for each segment. A copy reads and writes each byte, so it is
 /// half of what `memory_bandwidth` counts.

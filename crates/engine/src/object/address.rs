@@ -1,6 +1,6 @@
 //! Where the endpoints of an object store are: their URLs, and the addresses that their names have.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
 use crate::contract::kernel::Error;
 use crate::object::tls::{self, Security};
@@ -35,7 +35,15 @@ pub fn resolve(endpoints: &str, before: &str, ca_file: &str) -> Result<Vec<Place
     for url in list(endpoints) {
         let (host, port) = parse(url, is_https)?;
         let bare = host.trim_matches(['[', ']']);
-        let found: Vec<SocketAddr> = (bare, port).to_socket_addrs().map(Iterator::collect).unwrap_or_default();
+        let mut found = if before.is_empty() || bare.parse::<IpAddr>().is_ok() {
+            Vec::new()
+        } else {
+            look_up(&format!("{before}{bare}"), port)
+        };
+        if found.is_empty() {
+            // Many stores have a name, and none for each bucket: what `Host` says is enough for them.
+            found = look_up(bare, port);
+        }
         let Some(first) = found.first() else {
             return Err(Error::usage(format!("endpoint = {url}: no host is called '{bare}'")));
         };
@@ -49,6 +57,10 @@ pub fn resolve(endpoints: &str, before: &str, ca_file: &str) -> Result<Vec<Place
         return Err(Error::usage("endpoint: name the store's URL, such as http://127.0.0.1:9000"));
     }
     Ok(places)
+}
+
+fn look_up(host: &str, port: u16) -> Vec<SocketAddr> {
+    (host, port).to_socket_addrs().map(Iterator::collect).unwrap_or_default()
 }
 
 /// Whether the first endpoint is by TLS; all must be alike.

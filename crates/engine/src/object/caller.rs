@@ -2,8 +2,10 @@
 //! without end.
 
 use std::cell::Cell;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read, Write};
 use std::time::Duration;
+
+use rustls::InvalidMessage;
 
 use crate::contract::kernel::{Error, Stop};
 use crate::network::chunks::{Chunks, Progress};
@@ -30,6 +32,8 @@ const MAX_INTERIM: u32 = 8;
 const TLS_ALERT: &[u8] = &[0x15, 3];
 /// Longest time until a connection is made, and until its handshake is over.
 const LONGEST_CONNECT: Duration = Duration::from_secs(10);
+/// How long a store may leave a handshake open until it is tried by plain HTTP, ns.
+const SILENT_NS: u64 = 1_000_000_000;
 /// How often a wait looks at its deadline and at the stop.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -100,9 +104,17 @@ impl Caller {
         stream.set_read_timeout(Some(LOOK)).map_err(|error| unreached(&error))?;
         stream.set_write_timeout(Some(LOOK)).map_err(|error| unreached(&error))?;
         let mut transport = Transport::new(stream, place.security.as_ref()).map_err(|error| unreached(&error))?;
-        // A server of plain HTTP waits for more of what it takes for a request.
         let is_no_tls = |error: &io::Error| unreached(error).also("check that it is the store's port for TLS");
+        let mut silent_ns = now_ns() + SILENT_NS.min(timeout.as_nanos() as u64 / 2);
         loop {
+            // A server of plain HTTP waits for more of what it takes for a request.
+            if now_ns() > silent_ns {
+                silent_ns = u64::MAX;
+                let left_ns = until_ns.saturating_sub(now_ns()).clamp(1, SILENT_NS);
+                if answers_plain_http(&place, Duration::from_nanos(left_ns)) {
+                    return Err(tls::refusal(&place.url(), &InvalidMessage::InvalidContentType.into()));
+                }
+            }
             match transport.shake(&mut self.buffer) {
                 Ok(()) => break,
                 Err(_) if stop.is_set() => return Err(Error::stopped()),
@@ -336,4 +348,16 @@ impl Limits<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether a server answers plain HTTP. One for TLS is silent, closes, or refuses it with 400, as those of Go and nginx.
+fn answers_plain_http(place: &Place, timeout: Duration) -> bool {
+    let request = format!("GET / HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", place.host);
+    let mut begin = [0; 12];
+    let answer = net::connect(&place.address, &Options::default(), timeout).and_then(|mut stream| {
+        stream.set_read_timeout(Some(timeout))?;
+        stream.write_all(request.as_bytes())?;
+        stream.read_exact(&mut begin)
+    });
+    answer.is_ok() && begin.starts_with(b"HTTP/1.") && !begin.ends_with(b"400")
 }

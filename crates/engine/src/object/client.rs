@@ -11,7 +11,7 @@ use crate::object::signing::Signer;
 use crate::object::stored::Stored;
 use crate::object::tally::{sum, Tally};
 use crate::object::worker::Worker;
-use crate::timing::{start, team};
+use crate::timing::team;
 
 /// How a store is driven.
 pub struct Load<'a> {
@@ -76,7 +76,6 @@ impl Load<'_> {
             if made.is_err() {
                 broken.set();
             }
-            start::hold_once();
             member.wait_for_start();
             let mut worker = made?;
             worker.run()?;

@@ -69,16 +69,22 @@ impl Control {
         listing::read(&answer.body).ok_or_else(|| Error::Machine(format!("{doing}: the answer is no listing"), None))
     }
 
-    /// The keys and names of some incomplete multipart uploads below a prefix.
-    pub fn list_uploads(&mut self, prefix: &str) -> Result<Vec<(String, String)>, Error> {
+    /// The keys and names of some incomplete multipart uploads below a prefix, or why the store refuses to list them.
+    ///
+    /// # Errors
+    /// Machine: no answer came.
+    pub fn list_uploads(&mut self, prefix: &str) -> Result<Result<Vec<(String, String)>, Error>, Error> {
         let mut query = b"max-uploads=1000&prefix=".to_vec();
         encode_query(prefix, &mut query);
         query.extend_from_slice(b"&uploads=");
         let answer = self.exchange("GET", Subject::Bucket(&query), Body::Empty)?;
+        if text_of(&answer.body, "Code") == b"NoSuchUpload" {
+            // rclone says so where S3 gives an empty list.
+            return Ok(Ok(Vec::new()));
+        }
         let doing = format!("list the uploads in the bucket {}", self.bucket.name);
-        self.succeeded(&answer, &doing)?;
-        listing::read_uploads(&answer.body)
-            .ok_or_else(|| Error::Machine(format!("{doing}: the answer is no listing"), None))
+        let unread = || Error::Machine(format!("{doing}: the answer is no listing"), None);
+        Ok(self.succeeded(&answer, &doing).and_then(|()| listing::read_uploads(&answer.body).ok_or_else(unread)))
     }
 
     /// Ends an upload without an object; one that is not there is no error.

@@ -28,6 +28,14 @@ pub fn make(load: &Load<'_>, stop: &Stop) -> Result<Tally, Error> {
     failure_of(&tally, "write the objects").map_or(Ok(tally), Err)
 }
 
+/// Reads the objects of a load, each once.
+///
+/// # Errors
+/// Machine: one could not be read.
+pub fn read(load: &Load<'_>, stop: &Stop) -> Result<(), Error> {
+    failure_of(&load.run(stop)?, "read the objects").map_or(Ok(()), Err)
+}
+
 /// The first kind of failure, as an error.
 fn failure_of(tally: &Tally, doing: &str) -> Option<Error> {
     let (kind, count) = crate::object::failure::ALL.into_iter().zip(tally.failures()).find(|(_, count)| *count > 0)?;
@@ -132,7 +140,7 @@ fn abort_uploads(control: &mut Control, prefix: &str) -> Result<u64, Error> {
     let mut aborted = 0;
     for _ in 0..MAX_PAGES {
         // A store without multipart uploads, or a key that may not list them, has none to end.
-        let Ok(mut uploads) = control.list_uploads(prefix) else { break };
+        let Ok(mut uploads) = control.list_uploads(prefix)? else { break };
         uploads.retain(|(key, _)| key.starts_with(prefix));
         if uploads.is_empty() {
             break;

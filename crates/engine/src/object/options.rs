@@ -57,6 +57,18 @@ words! {
     }
 }
 
+words! {
+    /// How often an object was read before it is read.
+    pub enum Visit {
+        /// Any number of times: objects are chosen by chance.
+        Any = "any",
+        /// Never since it was written; each object is read once.
+        First = "first",
+        /// Once; each object is read once more.
+        Second = "second",
+    }
+}
+
 /// The store's bucket, as every kernel takes it.
 #[derive(Debug, Clone)]
 pub struct Bucket {
@@ -88,6 +100,9 @@ parameters! {
         style: Style = choice("how requests name the bucket: in the path, or in the host's name"),
         tls: bool = flag("connections are TLS, as the endpoint's https:// says", false),
         timeout: f64 = number("deadline of a request, besides a second for each 64 KiB", "s", (0.1, 3600.0), 30.0),
+        client: usize = integer("number of this client among those that share a bucket, which its own keys have; 0 for a \
+            client alone", "", (0, 1 << 20), 0),
+        separate_objects: bool = flag("this client reads objects of its own, and not those that all clients read", false),
         seed: u64 = crate::contract::declare::SEED,
     }
 }
@@ -116,7 +131,22 @@ impl StoreParameters {
             Operation::Delete => "delete",
             Operation::Get | Operation::Range | Operation::Head | Operation::List | Operation::Mixed => "get",
         };
-        format!("{}{kind}-{object_size}-", self.prefix)
+        format!("{}{kind}-{object_size}-{}", self.prefix, self.owner(kind != "get" || self.separate_objects))
+    }
+
+    /// What the keys of the objects begin with that each reading writes anew, to read them once or twice.
+    #[must_use]
+    pub fn keys_of_visits(&self, object_size: u64) -> String {
+        format!("{}visit-{object_size}-{}", self.prefix, self.owner(true))
+    }
+
+    /// What shows whose a key is; nothing where it is no client's own, or where there is one client alone.
+    fn owner(&self, is_separate: bool) -> String {
+        if is_separate && self.client > 0 {
+            format!("client-{}-", self.client)
+        } else {
+            String::new()
+        }
     }
 
     /// The bucket at its endpoints.

@@ -12,7 +12,7 @@ use serde_json::{json, Value};
 use super::mounts::{self, Mount};
 use super::scan::Survey;
 use super::tree::{base, parent, Tree};
-use super::{block, link};
+use super::{block, link, object_mounts};
 
 /// No sane machine stacks devices deeper; a garbled tree could, for ever.
 const DEEPEST: usize = 16;
@@ -33,7 +33,6 @@ const NETWORK: &[&str] = &[
     "glusterfs",
     "fuse.glusterfs",
     "fuse.sshfs",
-    "fuse.s3fs",
     "fuse.ceph",
     "beegfs",
     "gpfs",
@@ -41,8 +40,6 @@ const NETWORK: &[&str] = &[
     "afs",
     "orangefs",
     "fuse.juicefs",
-    "fuse.gcsfuse",
-    "fuse.mount-s3",
 ];
 /// Filesystems in memory.
 const MEMORY: &[&str] = &["tmpfs", "ramfs", "devtmpfs", "hugetlbfs", "proc", "sysfs"];
@@ -171,6 +168,10 @@ impl Walk<'_> {
         let kind = mount.filesystem.as_str();
         if kind == "overlay" {
             return self.overlay(mount, depth);
+        }
+        if let Some(found) = object_mounts::find(&self.survey.tree, mount) {
+            let link = link::of_server(self.survey, None, &format!("storage.disks.{}", self.disks.len()));
+            return vec![self.remote(mount, "fuse", Some(found.program), &found.detail, &link)];
         }
         if NETWORK.contains(&kind) {
             return vec![self.server(mount)];
@@ -313,18 +314,24 @@ impl Walk<'_> {
             (None, Some(address)) => format!("{} from {address}", mount.filesystem),
             _ => format!("{}; the mount does not state its server", mount.filesystem),
         };
-        for key in ["rotational", "model", "serial", "size_bytes", "firmware", "queue"] {
-            self.survey.unknown.note(&format!("{at}.{key}"), "the server keeps its disks to itself");
-        }
-        self.push(&mount.point, "network", &detail, std::slice::from_ref(&mount.source));
         let kind = match mount.filesystem.as_str() {
             "nfs4" => "nfs",
             "smb3" | "smbfs" => "cifs",
             kind => kind,
         };
+        self.remote(mount, kind, None, &detail, &link)
+    }
+
+    /// Lists what a server keeps as a disk of that kind.
+    fn remote(&mut self, mount: &Mount, kind: &str, driver: Option<&str>, detail: &str, link: &Value) -> String {
+        let at = format!("storage.disks.{}", self.disks.len());
+        for key in ["rotational", "model", "serial", "size_bytes", "firmware", "queue"] {
+            self.survey.unknown.note(&format!("{at}.{key}"), "the server keeps its disks to itself");
+        }
+        self.push(&mount.point, "network", detail, std::slice::from_ref(&mount.source));
         let value = json!({
             "name": mount.source, "kind": kind, "rotational": null, "model": null, "serial": null, "size_bytes": null,
-            "firmware": null, "driver": null, "link": link, "queue": null, "temperature_c": null,
+            "firmware": null, "driver": driver, "link": link, "queue": null, "temperature_c": null,
         });
         self.disks.push(value);
         mount.point.clone()

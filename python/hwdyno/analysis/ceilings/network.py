@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +23,6 @@ SET_BY_HYPERVISORS = {"virtio_net", "vmxnet3", "xen_netfront", "vif", "netfront"
 def of_path(run: Run, result: ExperimentResult) -> tuple[Ceiling, ...]:
     """A ceiling for each kind of measured point, by the interface that leads to the other end."""
     processors = run.machine.cpu.threads or 0
-    nodes = len({node_name(machine.hostname or "") for machine in run.machines})
     found: dict[str, Ceiling] = {}
     for point in result.points:
         parameters = {**result.fixed, **point.parameters}
@@ -32,13 +31,18 @@ def of_path(run: Run, result: ExperimentResult) -> tuple[Ceiling, ...]:
         )
         if made is not None:
             found.setdefault(made.metric, made)
-    if nodes > 1:
-        # Each host sends through a separate interface.
-        return tuple(
-            replace(ceiling, value=ceiling.value * nodes, label=f"{nodes} hosts, each like {ceiling.label}")
-            for ceiling in found.values()
-        )
-    return tuple(found.values())
+    return of_all_hosts(run, found.values())
+
+
+def of_all_hosts(run: Run, ceilings: Iterable[Ceiling]) -> tuple[Ceiling, ...]:
+    """The ceilings of a host's path for all hosts of a Run, each of which has a separate interface."""
+    nodes = len({node_name(machine.hostname or "") for machine in run.machines})
+    if nodes < 2:
+        return tuple(ceilings)
+    return tuple(
+        replace(ceiling, value=ceiling.value * nodes, label=f"{nodes} hosts, each like {ceiling.label}")
+        for ceiling in ceilings
+    )
 
 
 def applies_wire(metric: str, parameters: Mapping[str, Any]) -> bool:

@@ -1,13 +1,14 @@
-"""Ceilings of an object store: what the link to it leaves for payload, or what memory copies allow on loopback."""
+"""Ceilings of an object store: the payload of the link, TCP on loopback, and windows by their round trip."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from hwdyno.analysis.ceilings import network
-from hwdyno.model.units import format_bytes_s, format_value, plural, positive
+from hwdyno.model.units import format_bytes, format_bytes_s, format_ns, format_value, plural, positive
 from hwdyno.model.words import Ceiling, ExperimentResult, Measurement, Run
 
 METRIC = "object/"
@@ -17,20 +18,37 @@ COPIES = 2
 
 
 def of_path(run: Run, result: ExperimentResult) -> tuple[Ceiling, ...]:
-    """A ceiling for each direction in which some point moved objects."""
+    """A ceiling for each direction in which some point moved objects, and those of the windows that are below it."""
     processors = run.machine.cpu.threads or 1
-    found: dict[str, Ceiling] = {}
+    paths, windows = dict[str, Ceiling](), dict[str, Ceiling]()
     for point in result.points:
-        direction = _find_direction({**result.fixed, **point.parameters})
-        made = _make_ceiling(direction, point, processors) if direction else None
-        if made is not None:
-            found.setdefault(direction, made)
-    return tuple(found.values())
+        parameters = {**result.fixed, **point.parameters}
+        direction = _find_direction(parameters)
+        path = _make_ceiling(direction, point, processors) if direction else None
+        if path is not None:
+            paths.setdefault(direction, path)
+        window = _make_window_ceiling(direction, point, parameters) if direction else None
+        if window is not None:
+            windows.setdefault(window.metric, window)
+    found = network.of_all_hosts(run, paths.values())
+    bounds = {ceiling.metric: ceiling.value for ceiling in found}
+    below = [window for metric, window in windows.items() if window.value < bounds.get(_of_all(metric), math.inf)]
+    return (*found, *below)
 
 
 def applies(metric: str, parameters: Mapping[str, Any]) -> bool:
     """Whether a ceiling of the path bounds a measurement with these parameters."""
-    return metric.removeprefix(METRIC) == _find_direction(parameters)
+    direction, _, requests = metric.removeprefix(METRIC).partition("/")
+    return direction == _find_direction(parameters) and requests in {"", _count_requests(parameters)}
+
+
+def _of_all(metric: str) -> str:
+    """The metric of the path, without the number of requests in flight."""
+    return metric.rpartition("/")[0]
+
+
+def _count_requests(parameters: Mapping[str, Any]) -> str:
+    return f"{positive(parameters.get('concurrency')) or 1:.0f}"
 
 
 def _find_direction(parameters: Mapping[str, Any]) -> str:
@@ -42,8 +60,18 @@ def _make_ceiling(direction: str, point: Measurement, processors: int) -> Ceilin
     wire = network.wire_ceiling({"protocol": "tcp", "direction": direction}, point)
     if wire is not None:
         return replace(wire, metric=METRIC + direction)
+    if not point.details.get("loopback"):
+        return None
+    if stream := positive(point.details.get("loopback_bytes_cpu_s")):
+        bytes_s = stream * processors
+        formula = (
+            f"{format_value(stream, 'bytes/s')} in a second of CPU time of both ends x "
+            f"{plural(processors, 'processor')} = {format_bytes_s(bytes_s)}"
+        )
+        source = "our own TCP stream between two threads in the same run; loopback has no link"
+        return Ceiling(METRIC + direction, "reference", bytes_s, "bytes/s", formula, source, "TCP over loopback")
     copy = positive(point.details.get("copy_bytes_s"))
-    if not copy or not point.details.get("loopback"):
+    if not copy:
         return None
     bytes_s = copy * processors / COPIES
     formula = (
@@ -52,3 +80,19 @@ def _make_ceiling(direction: str, point: Measurement, processors: int) -> Ceilin
     )
     source = "a copy of a few MiB (memory_bandwidth) in the same run; loopback has no link"
     return Ceiling(METRIC + direction, "reference", bytes_s, "bytes/s", formula, source, "memory copies")
+
+
+def _make_window_ceiling(direction: str, point: Measurement, parameters: Mapping[str, Any]) -> Ceiling | None:
+    """What TCP's windows let through: no connection has more in flight than its window, which a round trip returns."""
+    window, rtt_us = (positive(point.details.get(name)) for name in ("window_bytes", "rtt_min_us"))
+    if not window or not rtt_us or point.details.get("loopback") is not False or parameters.get("keep_alive") is False:
+        return None
+    connections = float(_count_requests(parameters)) * max(1, len(point.hosts))
+    bytes_s = connections * window / (rtt_us / 1e6)
+    formula = (
+        f"{plural(connections, 'connection')} x {format_bytes(window)} / {format_ns(rtt_us * 1e3)} = "
+        f"{format_bytes_s(bytes_s)}"
+    )
+    source = "TCP's window and least round trip at the end of the reading (TCP_INFO); RFC 9293"
+    metric = f"{METRIC}{direction}/{_count_requests(parameters)}"
+    return Ceiling(metric, "reference", bytes_s, "bytes/s", formula, source, "TCP windows")

@@ -200,7 +200,8 @@ def make_command(run: Run, result: ExperimentResult, parameters: Mapping[str, Sc
     if result.kernel == INFERENCE_KV_CACHE and "endpoint" in options:
         options["store-endpoint"] = options.pop("endpoint")  # Of hwdyno inference, --endpoint is a model server's.
     if result.kernel == OBJECT_REQUESTS:
-        options |= {name: str(result.fixed[name]) for name in ("endpoint", "bucket") if result.fixed.get(name)}
+        reached = {name: result.fixed.get(name) for name in ("endpoint", "bucket", "ca_file")}
+        options |= {name.replace("_", "-"): str(value) for name, value in reached.items() if value}
     measured = result.resource if not run.imported_from or result.resource in _OF_IMPORTED else "run"
     words = ("hwdyno", *(kernel.command or measured or "run").split())
     if find(result.resource).by_scenario and words[:2] == of_run.words[:2]:

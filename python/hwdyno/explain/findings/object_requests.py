@@ -11,7 +11,17 @@ from hwdyno.explain.findings.bottleneck import BUSY
 from hwdyno.explain.findings.commands import format_option
 from hwdyno.explain.findings.object_store import OF_REQUESTS, find_times, is_upload, read_detail
 from hwdyno.explain.findings.point_labels import load_words
-from hwdyno.explain.findings.rule import Case, Verdict, apart, as_number, mean_rate, percent, times
+from hwdyno.explain.findings.rule import (
+    Case,
+    Verdict,
+    apart,
+    as_number,
+    contrast,
+    mean_rate,
+    percent,
+    quantity,
+    times,
+)
 from hwdyno.model.axes import series_key
 from hwdyno.model.units import format_bytes, format_bytes_s, format_count, format_load, format_ns, format_size, plural
 from hwdyno.model.words import Axis, Scalar
@@ -60,12 +70,12 @@ def object_latency(case: Case) -> Verdict | None:
         return None
     before = find_times(least, "total")
     alone = f", and {format_ns(before.mean)} at {format_load(low_load)}" if before else ""
-    limit = axis.most or 8 * load
+    limit, together = axis.most or 8 * load, load * max(1, len(most.hosts))
     ends = [format_option(axis, end) for end in (load, min(limit, 8 * load))]
     return Verdict(
         "info",
-        f"Limited by latency, not by the store's rate ({case.label}). {load_words(axis, load)} / "
-        f"{format_ns(total.mean)} each = {format_count(load / total.mean * 1e9)} requests/s (Little's law). "
+        f"Limited by latency, not by the store's rate ({case.label}). {load_words(axis, together)} / "
+        f"{format_ns(total.mean)} each = {format_count(together / total.mean * 1e9)} requests/s (Little's law). "
         f"A request takes {format_ns(total.mean)} there{alone}.",
         {"load": load, "latency_ns": total.mean, "gain": gain, "requests_s": rates[1]},
         f"Keep more requests in flight: {case.command(**{axis.name: '..'.join(ends)})}",
@@ -183,6 +193,38 @@ def _compare_counts(case: Case, group: dict[float, int]) -> Verdict | None:
     )
 
 
+def object_first_read(case: Case) -> list[Verdict]:
+    """Objects that were read once are read faster again: a cache keeps what is read, and first reads miss it."""
+    found: dict[tuple[tuple[str, Scalar], ...], dict[str, int]] = defaultdict(dict)
+    for at, point in enumerate(case.result.points):
+        visit = str(point.parameters.get("visit"))
+        if visit in {"first", "second"} and point.validity != "invalid":
+            found[series_key(case.result.declaration, point.parameters, {"visit"})][visit] = at
+    verdicts = (_compare_visits(case, both["first"], both["second"]) for both in found.values() if len(both) == 2)
+    return [verdict for verdict in verdicts if verdict is not None]
+
+
+def _compare_visits(case: Case, first: int, second: int) -> Verdict | None:
+    here, once, again = Case(case.run, case.result, second), case.result.points[first], case.result.points[second]
+    ratio = again.throughput.value / once.throughput.value if once.throughput.value > 0 else 0.0
+    if ratio < CACHED or not apart(once.throughput, again.throughput):
+        return None
+    objects, size = here.number("objects") or 1.0, here.number("object_size") or 0.0
+    faster, slower = again.throughput, once.throughput
+    rates = contrast(quantity(faster.value, faster.unit), quantity(slower.value, slower.unit), "vs")
+    return Verdict(
+        "warning",
+        f"A cache answers repeated reads ({here.label}): the second read of {plural(objects, 'object')} "
+        f"({format_bytes(objects * size)}) is {times(ratio)} times as fast as the first ({rates}). "
+        "Possible places: the store's memory or flash, a gateway or a proxy.",
+        {"ratio": ratio, "first": slower.value, "second": faster.value, "unit": faster.unit},
+        "Plan with the first read where data is read once. Measure more objects than the cache holds: "
+        f"{here.command(visit='first,second', objects=int(8 * objects))}",
+        weight=ratio,
+        points=(first, second),
+    )
+
+
 def object_list(case: Case) -> list[Verdict]:
     """Pages of one listing follow each other: many keys take long at any concurrency."""
     pages = [
@@ -228,6 +270,9 @@ RULES = (
     Rule("object_request_cost", "experiment", object_request_cost, OF_REQUESTS),
     Rule(
         "object_cached", "experiment", object_cached, replace(OF_REQUESTS, needs=("parameters.objects",)),
+    ),
+    Rule(
+        "object_first_read", "experiment", object_first_read, replace(OF_REQUESTS, needs=("parameters.visit",)),
     ),
     Rule("object_list", "experiment", object_list, replace(OF_REQUESTS, needs=("details.keys_a_page",))),
 )  # fmt: skip

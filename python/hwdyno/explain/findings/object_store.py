@@ -131,9 +131,10 @@ def object_keep_alive(case: Case) -> Verdict | None:
     point = case.point
     if not as_flag(case.parameter("keep_alive", True)) or not point.operations:
         return None
-    repeats, failed = max(1, point.repeats), sum(fault.count for fault in point.faults)
-    requests = (point.operations + failed) / repeats
-    anew = read_detail(point, "connections_made") - (case.number("concurrency") or 1.0) - failed / repeats
+    # The connections are those of a reading and a host in the mean.
+    parts, failed = max(1, point.repeats) * max(1, len(point.hosts)), sum(fault.count for fault in point.faults)
+    requests = (point.operations + failed) / parts
+    anew = read_detail(point, "connections_made") - (case.number("concurrency") or 1.0) - failed / parts
     share = min(1.0, anew / requests)
     connect, total = find_times(point, "connect"), find_times(point, "total")
     if share <= MADE_ANEW or connect is None or total is None or not total.mean:

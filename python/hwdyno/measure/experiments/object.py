@@ -19,6 +19,8 @@ def _count_written_bytes(_: Declaration, point: Parameters, storage_takes: float
     match point.get("operation"):
         case "put" | "multipart" | "mixed":
             return storage_takes
+        case "get" if point.get("visit", "any") != "any":
+            return number_at(point, "objects") * number_at(point, "object_size")
         case "delete":
             return number_at(point, "objects") * number_at(point, "object_size")
         case _:

@@ -94,11 +94,13 @@ class HostParameters:
     def _adapt_parameters(
         self, parameters: dict[str, Any], name: str, number: int, scratch: Mapping[str, ScratchFile]
     ) -> dict[str, Any]:
-        """The parameters for one host: with its data file and its random seed."""
+        """The parameters for one host: with its data file, its random seed, and its number where it has objects."""
         adapted = dict(parameters)
         shared = next(iter(scratch.values()), None)
         if shared is not None and adapted.get("path") == shared.data and name in scratch:
             adapted["path"] = scratch[name].data
         if isinstance(adapted.get("seed"), int):
             adapted["seed"] += number * SEEDS_APART
+        if "client" in adapted:
+            adapted["client"] = 1 + number
         return adapted

@@ -11,8 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hwdyno.measure.hosts.measured_site import make_site
 from hwdyno.measure.scenarios.preparation import Preparation, Says, make_error
 from hwdyno.measure.scenarios.request import Option, Request
+from hwdyno.model.axes import CLIENTS
 from hwdyno.model.kernels import OBJECT_LISTING, OBJECT_REMOVAL
 from hwdyno.model.units import plural
 from hwdyno.model.words import Parameters, UserError
@@ -28,6 +30,9 @@ CA_FILE = Option("--ca-file", "the authorities that may sign an https:// store's
 STORE_ENDPOINT = replace(ENDPOINT, flag="--store-endpoint")
 """The same for ``hwdyno inference``, whose ``--endpoint`` is a model server's."""
 NO_ENDPOINT = "name the object store: --endpoint URL, such as http://127.0.0.1:9000, or AWS_ENDPOINT_URL_S3"
+
+BRIEF_S = 2.0
+"""Timeout of a removal at a store that refused the first request."""
 
 
 def find_endpoint(options: Mapping[str, Any]) -> str:
@@ -126,13 +131,20 @@ def remove_folder(host: Host, reached: Mapping[str, Any], says: Says, refused: s
     A store that refuses the removal as it refused the first request (``refused``) has none, nor has one without
     the mark, which is written first and removed last.
     """
+    if refused:
+        reached = {**reached, "timeout": min(BRIEF_S, float(reached.get("timeout", BRIEF_S)))}
     try:
-        host.run(OBJECT_REMOVAL, dict(reached))
+        host.run(OBJECT_REMOVAL, {**reached, **by_first_host(host)})
     except (OSError, ValueError) as error:
         says_why = str(make_error(error) if isinstance(error, OSError) else error)
         if refused and _find_refusal(says_why) in {_find_refusal(refused), "404"}:
             return
         says(f"objects below {reached['prefix']} may remain ({says_why}); the next run there removes them")
+
+
+def by_first_host(host: Host) -> dict[str, Any]:
+    """What makes a site of several hosts do something once; all of them reach the store."""
+    return {CLIENTS.name: 1} if make_site(host).several else {}
 
 
 def _find_refusal(text: str) -> str:

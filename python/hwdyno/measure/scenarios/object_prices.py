@@ -32,6 +32,8 @@ _CHECKS = {"get": "head", "range": "head", "head": "head", "list": "list", "put"
 """The request before each reading that checks whether it can be measured."""
 
 
+_VISITS = {"first": 1, "second": 2}
+"""How often each object is read that is made anew for a reading."""
 _UPLOADS = {"put", "multipart"}
 _PRICED_AS = {"range": "get", "multipart": "put"}
 """A part, and what begins and ends an upload in parts, is priced as a put."""
@@ -63,21 +65,21 @@ def find_link(machine: Machine) -> float:
 
 def describe_costs(
     plan: Plan, layouts: Sequence[Mapping[str, Any]], prices: Mapping[str, float], link_bytes_s: float,
-    lines: Sequence[Line],
+    clients: int, lines: Sequence[Line],
 ) -> Iterator[str]:  # fmt: skip
-    """Lines of a dry run with the requests, the bytes and the cost, each at most."""
+    """Lines of a dry run with the requests, the bytes and the cost, each at most, of as many hosts as ``clients``."""
     fixed = {planned.experiment.name: planned.fixed for planned in plan.experiments}
     requests = Counter[str](dict.fromkeys(REQUESTS, CONTROL_REQUESTS))
     sent_bytes = received_bytes = 0.0
     for layout in layouts:
-        made = int(layout["objects"])
+        made = int(layout["objects"]) * (clients if layout.get("separate_objects") else 1)
         requests.update({"put": made, "delete": made, "list": 1 + made // PAGE_KEYS})
         sent_bytes += made * float(layout["object_size"])
     for line in lines:
         point = {**fixed.get(line.experiment, {}), **line.parameters}
         counted, up, down = count_requests(point, line.max_s, line.max_readings, link_bytes_s)
-        requests.update(counted)
-        sent_bytes, received_bytes = sent_bytes + up, received_bytes + down
+        requests.update({kind: clients * count for kind, count in counted.items()})
+        sent_bytes, received_bytes = sent_bytes + clients * up, received_bytes + clients * down
     counts = ", ".join(f"{name} {format_count(requests[name])}" for name in REQUESTS)
     yield (
         f"requests: up to {format_count(requests.total())} ({counts}); up to {format_bytes(sent_bytes)} in and "
@@ -98,11 +100,15 @@ def count_requests(
     """Requests of a point by kind at most, and the bytes in and out of the store, in its readings of ``seconds``."""
     operation, size = str(point.get("operation", "get")), number_at(point, "object_size", 8 << 20)
     objects, counted = number_at(point, "objects", 1.0), Counter({_CHECKS.get(operation, "get"): readings})
+    made = int(objects) * readings
     if operation == "delete":
         # Each reading makes what it removes.
-        made = int(objects) * readings
         counted.update({"put": made, "delete": made})
         return counted, made * size, 0.0
+    if (visits := _VISITS.get(str(point.get("visit")), 0)) and operation == "get":
+        # Each reading makes what it reads.
+        counted.update({"put": made, "get": visits * made})
+        return counted, made * size, visits * made * size
     shares = _parse_mix(str(point.get("mix") or "")) if operation == "mixed" else {operation: 1.0}
     bytes_of = {
         "get": size, "put": size, "multipart": size, "range": number_at(point, "range_size", size),

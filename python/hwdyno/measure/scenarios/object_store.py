@@ -9,12 +9,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from hwdyno.measure.hosts.measured_site import make_site
 from hwdyno.measure.scenarios import object_prices
 from hwdyno.measure.scenarios.kinds import Kind
 from hwdyno.measure.scenarios.object_folder import (
     CA_FILE,
     ENDPOINT,
     NO_ENDPOINT,
+    by_first_host,
     find_endpoint,
     remove_folder,
     report_left,
@@ -70,6 +72,8 @@ def make(request: Request, host: Host) -> Scenario:
     fixed: Parameters = {"endpoint": endpoint, "bucket": str(options["bucket"])}
     threads = max(1, min(MAX_THREADS, host.topology().processors // 2))
     settled: Parameters = {"prefix": prefix, "client_threads": threads, "tls": endpoint.startswith("https://")}
+    if make_site(host).several:
+        settled["client"] = 1
     if options["ca_file"]:
         settled["ca_file"] = str(options["ca_file"])
     if options["mix"]:
@@ -79,15 +83,17 @@ def make(request: Request, host: Host) -> Scenario:
     objects = StoredObjects(
         where=request.places[0][1],
         description=_describe(plan, endpoint, prefix),
-        bytes=sum(_bytes_of_size(plan).values()),
+        bytes=sum(int(layout["object_size"]) * int(layout["objects"]) for layout in _list_layouts(plan)),
         layouts=_list_layouts(plan),
         creates_bucket=bool(options["create_bucket"]),
     )
     scenario = Scenario(plan=plan, preparations=(objects,), needs=_count_requests(plan), summary=_summarize)
     if not prices:
         return scenario
+    clients = host.topology().clients
     link_bytes_s = object_prices.find_link(host.survey(request.places[0][1]))
-    return replace(scenario, costs=partial(object_prices.describe_costs, plan, objects.layouts, prices, link_bytes_s))
+    costs = partial(object_prices.describe_costs, plan, objects.layouts, prices, link_bytes_s, clients)
+    return replace(scenario, costs=costs)
 
 
 def _choose(request: Request) -> list[Experiment]:
@@ -120,29 +126,34 @@ def _parse_bytes(size: Any) -> int:
     return size if isinstance(size, int) else parse_size(str(size))
 
 
-def _bytes_of_size(plan: Plan) -> dict[int, int]:
-    """Bytes of the objects that are made before, by the size of one."""
-    return {int(layout["object_size"]): int(layout["object_size"]) * int(layout["objects"]) for layout in
-            _list_layouts(plan)}  # fmt: skip
-
-
 def _list_layouts(plan: Plan) -> tuple[dict[str, Any], ...]:
-    """The parameters of each layout: one for each size of the objects that some point reads."""
-    found: dict[int, dict[str, Any]] = {}
+    """The parameters of each layout: one for each size of the objects that some point reads.
+
+    Those of clients' own objects come last, because every client needs the mark, which the first layout makes.
+    """
+    found: dict[tuple[int, bool], dict[str, Any]] = {}
     for planned in plan.experiments:
         for point in planned.points:
             whole = {**planned.fixed, **point}
             size, count = int(number_at(whole, "object_size", 8 << 20)), int(number_at(whole, "objects", MAX_OBJECTS))
             reached = {name: whole[name] for name in CONNECTION if name in whole}
-            layout = found.setdefault(size, {**reached, "object_size": size, "objects": 1})
-            if str(whole.get("operation", "get")) in READS:
+            # A client alone has no number: all objects are its own.
+            is_separate = bool(whole.get("separate_objects")) and "client" in whole
+            if is_separate:
+                reached |= {"client": 1, "separate_objects": True}
+            layout = found.setdefault((size, is_separate), {**reached, "object_size": size, "objects": 1})
+            if str(whole.get("operation", "get")) in READS and whole.get("visit", "any") == "any":
                 layout["objects"] = max(int(layout["objects"]), count)
-    return tuple(found.values())
+    layouts = [found[key] for key in sorted(found, key=lambda key: key[1])]
+    if layouts[0].get("separate_objects"):
+        layouts.insert(0, {**layouts[0], "objects": 1, "client": 0, "separate_objects": False})
+    return tuple(layouts)
 
 
 def _describe(plan: Plan, endpoint: str, prefix: str) -> str:
     parts = [
         f"{plural(int(layout['objects']), 'object')} of {format_size(layout['object_size'])}"
+        f"{' for each host' if layout.get('separate_objects') else ''}"
         for layout in _list_layouts(plan)
     ]
     shown = f"{prefix.rpartition('hwdyno-')[0]}hwdyno-…/"
@@ -176,6 +187,7 @@ class NoStore(Preparation):
     """No store was named, so that ``hwdyno run`` leaves these experiments out."""
 
     experiments: frozenset[str] = frozenset(EXPERIMENTS)
+    is_of_a_site: bool = True
 
     @contextlib.contextmanager
     def make_available(self, host: Host, says: Says) -> Iterator[bool]:
@@ -190,6 +202,7 @@ class StoredObjects(Preparation):
 
     layouts: tuple[dict[str, Any], ...] = field(default=())
     creates_bucket: bool = False
+    is_of_a_site: bool = True
 
     @contextlib.contextmanager
     def make_available(self, host: Host, says: Says) -> Iterator[bool]:
@@ -213,10 +226,16 @@ class StoredObjects(Preparation):
 
     def _lay_out(self, host: Host, layout: dict[str, Any], *, marked: bool) -> dict[str, Any]:
         parameters = {**layout, "marked": marked, "create_bucket": self.creates_bucket and not marked}
+        if not (marked and layout.get("separate_objects")):
+            parameters |= by_first_host(host)
         try:
-            details: dict[str, Any] = host.run(OBJECT_LAYOUT, parameters)["details"]
+            reading = host.run(OBJECT_LAYOUT, parameters)
         except OSError as error:
             raise make_error(error) from None
+        for part in reading.get("hosts", ()):
+            if part["failure"]:
+                raise UserError(f"{part['host']}: {part['failure']}")
+        details: dict[str, Any] = reading["details"]
         return details
 
 
@@ -261,6 +280,6 @@ KIND = Kind(
         Option("--create-bucket", "make the bucket where there is none", kind=bool, default=False),
     ),
     kernel=OBJECT_REQUESTS,
-    hidden={"endpoint", "bucket", "prefix", "tls", "ca_file", "mix", "seed"},
+    hidden={"endpoint", "bucket", "prefix", "tls", "ca_file", "mix", "seed", "client"},
     experiments=EXPERIMENTS,
 )

@@ -35,6 +35,8 @@ class Preparation:
     """Time that it takes in addition to writing."""
     experiments: frozenset[str] = frozenset()
     """Experiments that are left out where it cannot be made."""
+    is_of_a_site: bool = False
+    """Whether several hosts can be measured with it, because all of them reach what it makes."""
 
     def seconds(self, write_bytes_s: float) -> float:
         """How long it takes at least, where ``write_bytes_s`` is what the storage takes at most."""

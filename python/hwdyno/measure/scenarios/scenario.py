@@ -101,8 +101,9 @@ class Scenario:
 
         signals.check()
         end_orphans()
-        if self.preparations and make_site(host).several:
-            description = self.preparations[0].description or "what this measures must be prepared"
+        of_one_host = [preparation for preparation in self.preparations if not preparation.is_of_a_site]
+        if of_one_host and make_site(host).several:
+            description = of_one_host[0].description or "what this measures must be prepared"
             raise UserError(f"{description}: works on one machine only, and this site has several hosts")
         began = time.monotonic()
         with signals.keeping(), contextlib.ExitStack() as outer:
