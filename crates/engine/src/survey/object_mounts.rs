@@ -165,10 +165,11 @@ mod tests {
     use super::*;
 
     fn found(filesystem: &str, source: &str, commands: &[&[&str]]) -> Option<(&'static str, String)> {
-        let hex = |words: &[&str]| -> String { words.join("\0").bytes().map(|byte| format!("{byte:02x} ")).collect() };
-        let lines =
-            commands.iter().enumerate().map(|(at, words)| format!("/proc/{}/cmdline hex: {}00", 100 + at, hex(words)));
-        let record = lines.collect::<Vec<_>>().join("\n");
+        let line = |(at, words): (usize, &&[&str])| {
+            let digits: Vec<String> = words.join("\0").bytes().map(|byte| format!("{byte:02x}")).collect();
+            format!("/proc/{}/cmdline hex: {} 00", 100 + at, digits.join(" "))
+        };
+        let record = commands.iter().enumerate().map(line).collect::<Vec<_>>().join("\n");
         let mount = Mount {
             id: 1,
             device: "0:50".into(),
