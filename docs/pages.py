@@ -25,7 +25,7 @@ NAVIGATION = {
     ],
     "Understand": ["findings", "never-fooled", "storage-cost", "inference-beside"],
     "Compare": ["compare", "history", "studies", "mlperf-storage"],
-    "Automate": ["python", "run"],
+    "Automate": ["operators", "python", "run"],
     "For maintainers": [
         *(f"dev/{name}" for name in ("promises", "hosts", "signals", "together", "peers", "calibration", "faults")),
     ],

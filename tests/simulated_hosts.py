@@ -25,7 +25,7 @@ class Memory:
         self.header = run
         return self
 
-    def point(self, experiment: str, measurement: Measurement) -> None:
+    def point(self, experiment: str, measurement: Measurement, left_s: float | None = None) -> None:
         self.points.append((experiment, measurement))
 
     def peer(self, experiment: str, result: PeerResult) -> None:

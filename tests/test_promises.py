@@ -73,6 +73,7 @@ MAY_CONNECT = {
     "hwdyno.measure.concurrent_runs": "holds the name of a Run that measures, to which nobody can connect",
     "hwdyno.system.loopback": "finds the loopback address and a free port; a connected datagram socket sends nothing",
     "hwdyno.system.store.team": "stores Runs in the PostgreSQL whose address the user gave",
+    "hwdyno.system.web_post": "posts what changed to the address that the user named by `hwdyno watch --post`",
     "hwdyno.report.serve.http_server": "answers a browser on the loopback, while `hwdyno serve` runs",
     "hwdyno.report.serve.routes": "only names the status of an answer",
     "hwdyno.report.served": "only encodes the links of a page",

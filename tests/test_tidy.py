@@ -70,6 +70,7 @@ INSIDE: dict[str, dict[str, set[str]]] = {
         **{"signals": {"first_signals", "processes"}, "memory_limits": set(), "failures": {"memory_limits"}},
         **{"output_files": {"safe_files", "signals"}, "urls": set(), "standard_streams": set()},
         "store": {"foreign", "optional", "output_files", "printable", "safe_files", "signals", "urls"},
+        "web_post": set(),
     },
     "analysis": {
         **{"ceilings": set(), "resources": {"ceilings"}, "estimates": set()},
@@ -97,7 +98,7 @@ INSIDE: dict[str, dict[str, set[str]]] = {
     },
     "explain": {
         **{"repeatability": set(), "findings": {"repeatability"}, "comparison": {"repeatability"}},
-        "trends": {"comparison", "repeatability"},
+        "trends": {"comparison", "findings"},
         "fleet": {"comparison", "repeatability", "trends"},
     },
 }

@@ -309,7 +309,7 @@ class _Forgetful:
         """It is its own journal."""
         return self
 
-    def point(self, experiment: str, measurement: Measurement) -> None:
+    def point(self, experiment: str, measurement: Measurement, left_s: float | None = None) -> None:
         """Nothing."""
 
     def peer(self, experiment: str, result: PeerResult) -> None:

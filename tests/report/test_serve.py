@@ -47,8 +47,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return found
 
 
-def started(store: Store, *, with_names: bool = False) -> serving.PageServer:
-    server = serving.PageServer("127.0.0.1", 0, Pages(store, with_names=with_names).answer)
+def started(store: Store, *, with_names: bool = False, has_metrics: bool = False) -> serving.PageServer:
+    pages = Pages(store, with_names=with_names, has_metrics=has_metrics)
+    server = serving.PageServer("127.0.0.1", 0, pages.answer)
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
     return server
 

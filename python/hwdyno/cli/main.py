@@ -50,8 +50,9 @@ COMMANDS = (
     Command("scaling", "show how throughput grows with the number of clients, and what limits it"),
     Command("project", "estimate what more load than was measured would give"),
     Command("history", "list stored runs, find when a figure changed, remove old runs"),
+    Command("watch", "measure again and again, and report what changed on this machine"),
     Command("fleet", "find the slow machine of many, and what is different about it"),
-    Command("serve", "show runs, trends and comparisons in a browser"),
+    Command("serve", "show runs, trends and comparisons in a browser, and a run while it is measured"),
     Command("export", "write runs as CSV, Parquet or OpenMetrics"),
     Command("explain", "explain a finding: what it means, an example, its limits"),
     Command("schema", "print the JSON Schema of the Run document"),
@@ -65,7 +66,7 @@ GROUPS = {
         *("study", "slurm", "kubernetes"),
     ),
     "look at results": ("report", "explain", "history", "serve", "machine", "scaling", "project"),
-    "compare and check": ("compare", "fleet", "audit"),
+    "compare and check": ("compare", "watch", "fleet", "audit"),
     "share and automate": ("export", "import", "schema", "completion", "man"),
 }
 """What a user wants, with the commands for it, as the overview shows them."""
@@ -91,7 +92,7 @@ def overview() -> str:
             *lines,
             "",
             "start with:  hwdyno run      (safe: writes one file, removes it, and ends within 3 minutes)",
-            "exit:  0 sound   1 below --fail-under, a regression or a slow node   2 usage or error",
+            "exit:  0 sound   1 below --fail-under, a change or a slow node   2 usage or error",
             "       3 use with care, or not to be trusted   130 interrupted (143 SIGTERM, 129 SIGHUP), saved",
             "",
         ]

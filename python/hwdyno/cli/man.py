@@ -16,7 +16,7 @@ HELP = Help(examples=("hwdyno man", "hwdyno man > hwdyno.1", "hwdyno man | man -
 
 STATUSES = (
     ("0", "The Run is sound."),
-    ("1", "A figure is below --fail-under, or compare found a regression."),
+    ("1", "A figure is below --fail-under, compare found a regression, or watch a change."),
     ("2", "Wrong usage, or an error."),
     ("3", "The Run is to be used with care, or not to be trusted; its verdict says why."),
     ("130", "Interrupted; the results so far are saved."),

@@ -81,6 +81,12 @@ def add_names(parser: argparse._ActionsContainer) -> None:
 
 def add_options(parser: argparse.ArgumentParser, *, many_paths: bool = False) -> None:
     """The options for how to measure and how to report; ``--path`` may be repeated, as text."""
+    add_measurement(parser, many_paths=many_paths)
+    add_dry_run(add_output(parser))
+
+
+def add_measurement(parser: argparse.ArgumentParser, *, many_paths: bool = False) -> None:
+    """The options for how to measure; ``--path`` may be repeated, as text."""
     how = parser.add_argument_group("measurement")
     how.add_argument("--profile", type=_parse_profile, metavar="NAME", help="quick, standard or full (default quick)")
     if many_paths:
@@ -94,7 +100,10 @@ def add_options(parser: argparse.ArgumentParser, *, many_paths: bool = False) ->
     how.add_argument("--seed", type=_seed, metavar="N", help="seed of the order of points and of random offsets")
     how.add_argument("--budget", metavar="TIME", help="finish within this time, e.g. 10m")
     add_limits(how)
-    output = add_output(parser)
+
+
+def add_dry_run(output: argparse._ActionsContainer) -> None:
+    """The option ``--dry-run``."""
     output.add_argument(
         "--dry-run", action="store_true", help="list the points with their time and bytes; measure nothing"
     )

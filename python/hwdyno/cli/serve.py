@@ -1,4 +1,4 @@
-"""``hwdyno serve``: show runs, trends, comparisons and the fleet in a browser."""
+"""``hwdyno serve``: show runs, also while they are measured, trends, comparisons and the fleet in a browser."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ from hwdyno.system import loopback, signals
 PORT = 8451
 
 HELP = Help(
-    examples=("hwdyno serve", "hwdyno serve --port 9000", "hwdyno serve --store postgresql://bench@db.example/hwdyno")
+    examples=(
+        "hwdyno serve",
+        "hwdyno serve --metrics --port 9000",
+        "hwdyno serve --store postgresql://bench@db.example/hwdyno",
+    )
 )
 
 
@@ -24,6 +28,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--listen", metavar="ADDRESS", help=f"address to listen on: others may read (default {loopback.IPV4})"
     )
+    parser.add_argument("--metrics", action="store_true", help="also answer /metrics in OpenMetrics, for Prometheus")
     add_names(parser)
     add_store(parser)
 
@@ -41,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     from hwdyno.system.store import open_store
 
     listen = args.listen or loopback.address()
-    pages = Pages(open_store(args.store), with_names=args.with_names)
+    pages = Pages(open_store(args.store), with_names=args.with_names, has_metrics=args.metrics)
     try:
         server = PageServer(listen, args.port, pages.answer)
     except (OSError, OverflowError) as error:

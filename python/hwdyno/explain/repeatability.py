@@ -19,6 +19,7 @@ from hwdyno.analysis.samples import (
     with_shared,
     within_levels,
 )
+from hwdyno.model.axes import FREE
 from hwdyno.model.point_details import Note
 from hwdyno.model.units import format_percent
 from hwdyno.model.words import ExperimentResult, Measurement, Run, RunToRun, Value
@@ -37,8 +38,6 @@ MIN_QN = 4
 """Earlier runs from which on the robust scale is used instead of the standard deviation."""
 MIN_VALID = 0.5
 """Share of an earlier experiment's points that must be valid; with fewer, something disturbed the whole of it."""
-FREE = {"seed", "runtime", "interval_s", "ramp_time"}
-"""Parameters that may differ between two runs of the same experiment."""
 MAD_OF_NORMAL = 1.4826
 """Standard deviation of normal data over its median absolute deviation."""
 _QN_FACTORS = {2: 0.399, 3: 0.994, 4: 0.512, 5: 0.844, 6: 0.611, 7: 0.857, 8: 0.669, 9: 0.872}

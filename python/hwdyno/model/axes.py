@@ -12,6 +12,10 @@ from hwdyno.model.words import Axis, Declaration, ExperimentResult, Parameters, 
 
 LARGEST_INTEGER = 1 << 62
 """A bound from here on is the machine's, and limits nothing."""
+FREE = frozenset({"seed", "runtime", "interval_s", "ramp_time"})
+"""Parameters that may differ between two runs of the same experiment."""
+PLACES = frozenset({"path", "port"})
+"""Parameters that name a place."""
 INTENSITY = "intensity"
 """The axis of the roofline: operations for each byte that memory carries."""
 

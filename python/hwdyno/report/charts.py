@@ -48,6 +48,11 @@ def list_charts(run: Run) -> list[Chart]:
     ]
 
 
+def first_chart(run: Run, at: int) -> Chart | None:
+    """The first chart of an experiment; the others are not drawn."""
+    return next(_of_experiment(run, at), None)
+
+
 def _list(part: Callable[[Run, int], Iterator[Chart]], run: Run, at: int) -> list[Chart]:
     return list(part(run, at))
 

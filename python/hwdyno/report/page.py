@@ -7,7 +7,7 @@ import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import fields
-from functools import partial
+from functools import cache, partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,7 @@ from hwdyno.system.failures import attempt, collecting
 from hwdyno.system.printable import printable
 
 if TYPE_CHECKING:
+    from jinja2 import Environment
     from markupsafe import Markup
 
 CHARTS_IN_SIGHT = 4
@@ -64,8 +65,24 @@ def html(run: Run, *, full_data: bool = False) -> str:
     return render_page("page.html.j2", context | {"missing": missing}, full_data=full_data)
 
 
-def render_page(template: str, context: dict[str, Any], *, full_data: bool = False) -> str:
-    """A page of the house: its own parts, in the frame of style, scripts and policy that all pages have."""
+def render_page(template: str, context: dict[str, Any], *, full_data: bool = False, is_live: bool = False) -> str:
+    """A page of the house: its own parts, in the frame of style, scripts and policy that all pages have.
+
+    One that ``is_live`` asks its server for what is new.
+    """
+    scripts = [(_WEB / name).read_text() for name in ("page.js", *(("live.js",) if is_live else ()))]
+    css = theme.css() + (_WEB / "page.css").read_text()
+    allowed = policy(scripts) + ("; connect-src 'self'" if is_live else "")
+    return render_part(template, {"css": css, "scripts": scripts, "policy": allowed, **context}, full_data=full_data)
+
+
+def render_part(template: str, context: dict[str, Any], *, full_data: bool = False) -> str:
+    """What a template makes of its context; every name in it is escaped."""
+    return _environment(full_data).get_template(template).render(**context)
+
+
+@cache
+def _environment(full_data: bool) -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -74,9 +91,7 @@ def render_page(template: str, context: dict[str, Any], *, full_data: bool = Fal
     environment.filters["tight"] = _tight
     environment.filters["coded"] = _mark_code
     environment.filters["folded"] = partial(_fold_markup, plain=full_data)
-    scripts = [(_WEB / "page.js").read_text()]
-    css = theme.css() + (_WEB / "page.css").read_text()
-    return environment.get_template(template).render(css=css, scripts=scripts, policy=policy(scripts), **context)
+    return environment
 
 
 def _fold_markup(markup: str, plain: bool) -> Markup:

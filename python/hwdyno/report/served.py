@@ -51,8 +51,9 @@ def runs(
     every: Sequence[HistoryEntry],
     chosen: str,
     pages: tuple[int, int],
+    running: Sequence[str] = (),
 ) -> str:
-    """The list of Runs, the newest first."""
+    """The list of Runs, the newest first, below those that are being measured, by their ids."""
     before = _before(every)
     rows = [_run_row(entry, machines, before.get(entry.id, "")) for entry in shown]
     at, last = pages
@@ -65,11 +66,25 @@ def runs(
         "Runs",
         "runs",
         rows=rows,
+        running=[(live_address("/live", run_id), printable(run_id)) for run_id in running],
         chosen=chosen,
         tally=f"{plural(len(every), 'run')} of {plural(len(machines), 'machine')}",
         newer=to(at - 1) if at > 1 else "",
         older=to(at + 1) if at < last else "",
         machines=_machine_links("/", machines),
+    )
+
+
+def live_address(path: str, run_id: str) -> str:
+    """The address of what is shown of a Run that is being measured."""
+    return f"{path}?{urlencode({'id': run_id})}"
+
+
+def live(run_id: str, part: str) -> str:
+    """The page of a Run that is being measured, with its first part; it asks for the next ones by itself."""
+    addresses = {"part": live_address("/live/part", run_id), "ended": live_address("/run", run_id)}
+    return _render_page(
+        "served_live.html.j2", "Live", "runs", id=printable(run_id), first=part, **addresses, is_live=True
     )
 
 
@@ -240,8 +255,6 @@ def _draw_picture(picture: Picture) -> dict[str, Any]:
     return {"name": "", "title": picture.title, "caption": picture.caption, "drawings": [drawing]}
 
 
-def _render_page(template: str, title: str, here: str, **context: Any) -> str:
-    whole = page.render_page(
-        template, {"title": f"{title} – hwdyno", "version": __version__, "contents": [], "data": "", **context}
-    )
-    return with_places(whole, here)
+def _render_page(template: str, title: str, here: str, *, is_live: bool = False, **context: Any) -> str:
+    frame = {"title": f"{title} – hwdyno", "version": __version__, "contents": [], "data": ""}
+    return with_places(page.render_page(template, frame | context, is_live=is_live), here)

@@ -12,6 +12,7 @@ from hwdyno.explain.findings.point_labels import format_label
 from hwdyno.explain.fleet.slow import Loss
 from hwdyno.explain.trends.account import CONDITIONS, Account, Shift
 from hwdyno.explain.trends.change_points import MIN_RUNS, ChangePoint, Trend
+from hwdyno.explain.trends.news import News
 from hwdyno.explain.trends.time_series import Event, FigureKey, History, Metric, figure_key
 from hwdyno.model.axes import FIELD_AXES
 from hwdyno.model.units import format_ns, format_percent, format_value, plural
@@ -158,20 +159,23 @@ def heading(history: History) -> str:
     if not judged:
         of_a_figure = f" of a figure; the most here is {max(known)}" if known and len(history.runs) >= MIN_RUNS else ""
         return f"{span}. Trends need at least {MIN_RUNS} runs{of_a_figure}."
-    if not history.events and not any(trend.drift for _, trend in history.trends):
+    if not history.events and not _drifting(history):
         kept = f"{plural(judged, 'figure')} kept {'its' if judged == 1 else 'their'} level"
         few = f"; {len(known) - judged} have fewer than {MIN_RUNS} runs" if judged < len(known) else ""
-        return f"{span}. No change: {kept}{few}."
-    return f"{span}."
+        return f"{span}. No change: {kept}{few}.{_left_out_words(history)}"
+    return f"{span}.{_left_out_words(history)}"
+
+
+def _left_out_words(history: History) -> str:
+    values = plural(history.left_out, "value")
+    return f" Left out: {values} measured beside other load." if history.left_out else ""
 
 
 def format_history(history: History, accounts: Sequence[Account], labels: Mapping[FigureKey, str]) -> str:
     """The whole history for a terminal; events first, then every figure."""
     lines = [f"{history.machine}: {heading(history)}"]
     for event, account in zip(history.events, accounts, strict=True):
-        lines += ["", event_head(event, history), f"  first run   {event.first.id}"]
-        lines += [f"  {name}: {says}" for name, says in event_parts(event)[:FIRST_EXPERIMENTS]]
-        lines.append(f"  different   {account_words(account)}")
+        lines += ["", *_event_lines(event, account, history)]
     rows = [("figure", "runs", "newest", "trend")]
     rows += [
         (
@@ -185,6 +189,50 @@ def format_history(history: History, accounts: Sequence[Account], labels: Mappin
     return "\n".join(map(printable, lines)) + "\n" + ("\n" + columns(printable(rows)) if history.trends else "")
 
 
+def _event_lines(event: Event, account: Account, history: History) -> list[str]:
+    return [
+        event_head(event, history),
+        f"  first run   {event.first.id}",
+        *(f"  {name}: {says}" for name, says in event_parts(event)[:FIRST_EXPERIMENTS]),
+        f"  different   {account_words(account)}",
+    ]
+
+
+def format_news(news: News, accounts: Sequence[Account], labels: Mapping[FigureKey, str]) -> str:
+    """What the newest Run shows for the first time, for a terminal or a message; one line where that is nothing."""
+    history = news.history
+    lines = [f"{history.machine}: {heading(history)}"]
+    if not news.events and not news.drifts and (history.events or _drifting(history)):
+        lines[0] += " Nothing new."
+    for event, account in zip(news.events, accounts, strict=True):
+        lines += _event_lines(event, account, history)
+    lines += [f"{name_figure(metric, labels)}: {trend_words(metric, trend)}" for metric, trend in news.drifts]
+    return "\n".join(map(printable, lines)) + "\n"
+
+
+def _drifting(history: History) -> bool:
+    return any(trend.drift for _, trend in history.trends)
+
+
+def plain_news(news: News, accounts: Sequence[Account], labels: Mapping[FigureKey, str]) -> dict[str, Any]:
+    """What is new as plain values for JSON; ``text`` is what chat programs show of a message."""
+    return {
+        "text": format_news(news, accounts, labels).strip(),
+        "machine": news.history.machine,
+        "run": news.history.runs[-1].id,
+        "started": news.history.runs[-1].started,
+        "runs": len(news.history.runs),
+        "changed": bool(news.events or news.drifts),
+        "slower": news.slower,
+        "faster": news.faster,
+        "events": [plain_event(event, account) for event, account in zip(news.events, accounts, strict=True)],
+        "drifts": [
+            {"figure": name_figure(metric, labels), "drift_a_run": _plain_ratio(trend.drift)}
+            for metric, trend in news.drifts
+        ],
+    }
+
+
 def changed_first(history: History) -> list[tuple[Metric, Trend]]:
     """Every figure with its trend, those first that did not keep their level."""
     return sorted(history.trends, key=lambda pair: not (pair[1].changes or pair[1].drift))
@@ -192,31 +240,10 @@ def changed_first(history: History) -> list[tuple[Metric, Trend]]:
 
 def plain_history(history: History, accounts: Sequence[Account], labels: Mapping[FigureKey, str]) -> dict[str, Any]:
     """The history as plain values for JSON."""
-
-    def value(ratio: Value | None) -> dict[str, float | None] | None:
-        return None if ratio is None else {"ratio": ratio.value, "low": ratio.low, "high": ratio.high}
-
     return {
         "machine": history.machine,
         "runs": [run.id for run in history.runs],
-        "events": [
-            {
-                "run": event.first.id,
-                "started": event.first.started,
-                "after_run": event.last.id,
-                "figures": [list(metric.key) for metric, _ in event.changes],
-                "slower": event.slower,
-                "differences": [
-                    {"path": difference.path, "before": difference.before, "after": difference.after}
-                    for difference in account.differences
-                ],
-                "conditions": [
-                    {"condition": shift.condition, "before": shift.before, "after": shift.after}
-                    for shift in account.shifts
-                ],
-            }
-            for event, account in zip(history.events, accounts, strict=True)
-        ],
+        "events": [plain_event(event, account) for event, account in zip(history.events, accounts, strict=True)],
         "figures": [
             {
                 "experiment": metric.experiment,
@@ -225,16 +252,38 @@ def plain_history(history: History, accounts: Sequence[Account], labels: Mapping
                 "unit": metric.unit,
                 "runs": [run.id for run in metric.runs],
                 "values": list(metric.values),
-                "drift_a_run": value(trend.drift),
+                "drift_a_run": _plain_ratio(trend.drift),
                 "changes": [
                     {"run": metric.runs[change.at].id, "before": change.before, "after": change.after}
-                    | (value(change.ratio) or {})
+                    | (_plain_ratio(change.ratio) or {})
                     for change in trend.changes
                 ],
             }
             for metric, trend in history.trends
         ],
     }
+
+
+def plain_event(event: Event, account: Account) -> dict[str, Any]:
+    """A change with what differed then, as plain values for JSON."""
+    return {
+        "run": event.first.id,
+        "started": event.first.started,
+        "after_run": event.last.id,
+        "figures": [list(metric.key) for metric, _ in event.changes],
+        "slower": event.slower,
+        "differences": [
+            {"path": difference.path, "before": difference.before, "after": difference.after}
+            for difference in account.differences
+        ],
+        "conditions": [
+            {"condition": shift.condition, "before": shift.before, "after": shift.after} for shift in account.shifts
+        ],
+    }
+
+
+def _plain_ratio(ratio: Value | None) -> dict[str, float | None] | None:
+    return None if ratio is None else {"ratio": ratio.value, "low": ratio.low, "high": ratio.high}
 
 
 def draw_trend(metric: Metric, trend: Trend, name: str) -> Picture:

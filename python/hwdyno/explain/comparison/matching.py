@@ -8,14 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from hwdyno.explain.repeatability import FREE
-from hwdyno.model.axes import is_loopback, is_mixed, splits
+from hwdyno.model.axes import FREE, PLACES, is_loopback, is_mixed, splits
 from hwdyno.model.words import Axis, ExperimentResult, Measurement, Parameters, Run, Scalar
 
 LOOPBACK = "loopback"
 WAY, WORKERS, UNIT, LOAD = "network path", "threads or streams", "unit", "axis of load"
 """What two points may differ in beside their parameters."""
-_IGNORED = {*FREE, "path", "port"}
+_IGNORED = FREE | PLACES
 """Parameters that may differ between two points that are compared. A network's path is not one: see ``WAY``."""
 _ACROSS = (
     *("rw", "rwmixread", "bs", "iodepth", "numjobs", "direct", "operation", "protocol", "direction", "message"),

@@ -86,14 +86,12 @@ def rules_by_name() -> Mapping[str, Rule]:
     return {rule.name: rule for rule in all_rules()}
 
 
-ABOUT_THE_RUN = frozenset(
-    {
-        *("interval_not_reached", "outlying_repeats", "repeats_disagree", "two_modes", "modes_nearby", "not_steady"),
-        "off_the_curve",
-        *("others_at_work", "another_run", "load_before", "steal", "noisy_neighbour", "between_runs", "hosts_apart"),
-        *("too_short", "small_region", "host_missing"),
-    }
-)
+OF_OTHERS = frozenset({"others_at_work", "another_run", "load_before", "steal", "noisy_neighbour"})
+"""Rules that find other load on the machine while a point ran."""
+ABOUT_THE_RUN = OF_OTHERS | {
+    *("interval_not_reached", "outlying_repeats", "repeats_disagree", "two_modes", "modes_nearby", "not_steady"),
+    *("off_the_curve", "between_runs", "hosts_apart", "too_short", "small_region", "host_missing"),
+}
 """Rules whose findings are about how this run went, and say nothing of what the machine can do."""
 
 

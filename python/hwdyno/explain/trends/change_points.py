@@ -66,23 +66,23 @@ class Trend:
     """How much it changes a run, as a ratio with its 95% interval; none where it keeps its level between changes."""
 
 
-def find_trends(series: Mapping[SeriesKey, Sequence[float]]) -> dict[SeriesKey, Trend]:
+def find_trends(series: Mapping[SeriesKey, Sequence[float]], strictness: float = 1.0) -> dict[SeriesKey, Trend]:
     """The trend of each series of positive figures, a run each, oldest first; all are judged together.
 
     Steps are sought in logarithms by E-divisive's procedure (Matteson & James, JASA 109, 2014, section 3): the best
     split of the levels so far, compared with the same runs in shuffled order, until no split is significant. The first
     split of every series shares one false discovery rate (Benjamini & Hochberg 1995), so among any number of flat
     series all stay silent in 95% of histories. Where a straight line explains a series better than its steps (BIC), it
-    drifts (Theil & Sen's slope, Mann & Kendall's test). Series with fewer than ``MIN_RUNS`` have no trend. Raises
-    ``UserError`` where the library of the search is missing.
+    drifts (Theil & Sen's slope, Mann & Kendall's test). Series with fewer than ``MIN_RUNS`` have no trend. Both rates
+    are divided by ``strictness``. Raises ``UserError`` where the library of the search is missing.
     """
     logs = {key: _clip_logs(values) for key, values in series.items() if _is_fit(values)}
     autocorrelation = _autocorrelation(list(logs.values()))
     kept = (1 - autocorrelation) / (1 + autocorrelation)
     first = {key: _split_p(values, [0, len(values)], kept) for key, values in logs.items()}
-    limit = _discovery_limit(list(first.values()), _OF_CHANGES)
+    limit = _discovery_limit(list(first.values()), _OF_CHANGES / strictness)
     slopes = {key: _mann_kendall(values, kept) for key, values in logs.items()}
-    steady = _discovery_limit(list(slopes.values()), _OF_DRIFTS)
+    steady = _discovery_limit(list(slopes.values()), _OF_DRIFTS / strictness)
     found = {key: Trend() for key in series}
     for key, values in logs.items():
         places, p_values = _steps(values, first[key], limit, kept)
@@ -220,12 +220,18 @@ def _steps(values: Floats, first: float, limit: float, kept: float) -> tuple[lis
     return ends[1:-1], p_values
 
 
-def _best_places(values: Floats, count: int) -> list[int]:
-    """The places of this many steps with the least squares, by an exact search."""
+def search_library() -> Any:
+    """The library of the search; raises ``UserError`` where it is missing."""
     try:
         import ruptures
     except ImportError:
         raise missing("history", "the search for changes") from None
+    return ruptures
+
+
+def _best_places(values: Floats, count: int) -> list[int]:
+    """The places of this many steps with the least squares, by an exact search."""
+    ruptures = search_library()
     search = ruptures.Dynp(model="l2", min_size=MIN_SIDE, jump=1).fit(values)
     try:
         return [int(place) for place in search.predict(n_bkps=count)[:-1]]

@@ -7,13 +7,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from hwdyno.explain.repeatability import FREE
+from hwdyno.explain.findings import OF_OTHERS
 from hwdyno.explain.trends.change_points import ChangePoint, Trend, find_trends
+from hwdyno.model.axes import FREE, PLACES
 from hwdyno.model.words import Parameters
 from hwdyno.system.store import HistoryEntry, PointFigure
 
-_PLACES = {"path", "port"}
-"""Parameters that name a place, beside those that may differ between two runs of one experiment."""
+HistoryRow = tuple[HistoryEntry, Sequence[PointFigure]]
+"""A Run with its figures."""
 FigureKey = tuple[str, str]
 """An experiment's name, and what tells its points and units apart."""
 
@@ -61,16 +62,21 @@ class History:
     trends: tuple[tuple[Metric, Trend], ...]
     events: tuple[Event, ...]
     """The newest first."""
+    left_out: int = 0
+    """Values that were measured beside other load, and count for no trend."""
 
 
 def figure_key(experiment: str, kernel: str, parameters: Mapping[str, object], unit: str) -> FigureKey:
     """The same for points of different runs that are one figure."""
-    like = {name: value for name, value in parameters.items() if name not in FREE | _PLACES}
+    like = {name: value for name, value in parameters.items() if name not in FREE | PLACES}
     return experiment, json.dumps([kernel, like, unit], sort_keys=True, default=str)
 
 
-def make_history(rows: Iterable[tuple[HistoryEntry, Sequence[PointFigure]]], machine: str, metric: str = "") -> History:
-    """The history of the machine of that name; ``metric`` is a part of the names of the figures to look at."""
+def make_history(rows: Iterable[HistoryRow], machine: str, metric: str = "", strictness: float = 1.0) -> History:
+    """The history of the machine of that name; ``metric`` is a part of the names of the figures to look at.
+
+    ``strictness`` divides the rate of false changes.
+    """
     mine = [(entry, figures) for entry, figures in rows if entry.machine == machine]
     mine.sort(key=lambda pair: (pair[0].started, pair[0].id))
     found: dict[FigureKey, list[tuple[HistoryEntry, PointFigure]]] = {}
@@ -81,11 +87,19 @@ def make_history(rows: Iterable[tuple[HistoryEntry, Sequence[PointFigure]]], mac
             if key not in taken and metric.lower() in " ".join([figure.experiment, key[1]]).lower():
                 taken.add(key)
                 found.setdefault(key, []).append((entry, figure))
-    metrics = {key: _metric(key, some) for key, some in found.items() if len(some) > 1}
-    trends = find_trends({key: found_metric.values for key, found_metric in metrics.items()})
+    quiet = {key: _without_disturbed(some) for key, some in found.items()}
+    metrics = {key: _metric(key, some) for key, some in quiet.items() if len(some) > 1}
+    trends = find_trends({key: found_metric.values for key, found_metric in metrics.items()}, strictness)
     runs = tuple(entry for entry, _ in mine)
     pairs = tuple((found_metric, trends[key]) for key, found_metric in metrics.items())
-    return History(machine, runs, pairs, tuple(_events(runs, pairs)))
+    left_out = sum(len(some) - len(quiet[key]) for key, some in found.items())
+    return History(machine, runs, pairs, tuple(_events(runs, pairs)), left_out)
+
+
+def _without_disturbed(some: list[tuple[HistoryEntry, PointFigure]]) -> list[tuple[HistoryEntry, PointFigure]]:
+    """The values that no other load disturbed; all of them where most were, as a machine that is always busy is."""
+    quiet = [pair for pair in some if not OF_OTHERS & set(pair[1].why)]
+    return quiet if 2 * len(quiet) >= len(some) else some
 
 
 def _metric(key: FigureKey, some: Sequence[tuple[HistoryEntry, PointFigure]]) -> Metric:

@@ -35,6 +35,10 @@ USER = 65532
 TIMES_MEMORY = 2
 """A data file this many times the pod's memory cannot stay in its page cache, which is charged to the pod."""
 STUDY = "study"
+_DEGRADED_IS_DONE = "|| test $? -eq 3"
+"""Status 3 is a Run that is done, but with degraded points, as its report says: no failed Job."""
+PLAN, STORE, STORE_SIZE = "/plan/plan.toml", "/store", "1Gi"
+"""Where a watching pod finds its plan file and keeps its Runs, and the room for these."""
 _CPU = re.compile(r"[1-9][0-9]{0,4}")
 _MEMORY = re.compile(r"[1-9][0-9]{0,6}(Mi|Gi)")
 _LABEL_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]{0,240}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
@@ -112,6 +116,56 @@ def make_documents(wanted: Wanted) -> list[Document]:
     return [*claims, service, secret, job]
 
 
+def make_cron_job(wanted: Wanted, schedule: str, plan: str, *, keeps: bool) -> list[Document]:
+    """A CronJob of a command that judges its Runs by the earlier ones, on one node; raises ``UserError``.
+
+    ``plan`` is the text of the plan file that the pod finds at ``PLAN``, empty for none. What ``keeps`` its Runs has a
+    claim for them.
+    """
+    _check(wanted)
+    labels = {NAME: "hwdyno", INSTANCE: wanted.name}
+    made: list[Document] = []
+    line = shlex.join(["hwdyno", *wanted.words])
+    size = quantity(volume_bytes(wanted.data_bytes))
+    pod = _pod(wanted, labels, size, ["sh", "-c", f"{line} {_DEGRADED_IS_DONE}"])
+    # A history is of one machine, which is the node and not each of its pods.
+    pod["spec"]["hostname"] = wanted.on[HOSTNAME].partition(".")[0]
+    if plan:
+        folder, _, name = PLAN.rpartition("/")
+        made.append(
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": f"{wanted.name}-plan", "labels": dict(labels)},
+                "data": {name: plan},
+            }
+        )
+        _mount(pod, "plan", folder, {"configMap": {"name": f"{wanted.name}-plan"}})
+    if keeps:
+        name = f"{wanted.name}-store"
+        spec = {"accessModes": [ACCESS["RWO"]], "resources": {"requests": {"storage": STORE_SIZE}}}
+        made.append(claim(name, labels, spec))
+        _mount(pod, "store", STORE, {"persistentVolumeClaim": {"claimName": name}})
+        variables = pod["spec"]["containers"][0]["env"]
+        next(variable for variable in variables if variable["name"] == "HWDYNO_HOME")["value"] = STORE
+    job = _job(wanted, labels, pod)
+    return [
+        *made,
+        {
+            "apiVersion": "batch/v1",
+            "kind": "CronJob",
+            "metadata": {"name": wanted.name, "labels": dict(labels)},
+            # Two turns at once would measure one another.
+            "spec": {"schedule": schedule, "concurrencyPolicy": "Forbid", "jobTemplate": {"spec": job["spec"]}},
+        },
+    ]
+
+
+def _mount(pod: Document, name: str, path: str, source: Document) -> None:
+    pod["spec"]["volumes"].append({"name": name, **source})
+    pod["spec"]["containers"][0]["volumeMounts"].append({"name": name, "mountPath": path})
+
+
 def _check(wanted: Wanted) -> None:
     if not LABEL.fullmatch(wanted.name):
         raise UserError(f"--name '{wanted.name}' is not a Kubernetes name; use lower-case letters, digits and -")
@@ -167,8 +221,7 @@ def pod_command(wanted: Wanted) -> list[str]:
 
 
 def _measures(wanted: Wanted) -> list[str]:
-    # Status 3 is a Run that is done, but with degraded points, as its report says: no failed Job.
-    return ["sh", "-c", f"{shlex.join(pod_command(wanted))} || test $? -eq 3"]
+    return ["sh", "-c", f"{shlex.join(pod_command(wanted))} {_DEGRADED_IS_DONE}"]
 
 
 def _ranks(wanted: Wanted) -> list[Document]:
@@ -267,7 +320,7 @@ def _placement(wanted: Wanted, labels: Document) -> Document:
 def _mpi_job(wanted: Wanted, labels: Document, size: str) -> Document:
     """kubeflow.org/v2beta1: a launcher runs mpirun, and its ranks are on workers that run sshd."""
     started = ["mpirun", "-n", str(wanted.clients), "--bind-to", "none", *pod_command(wanted)]
-    launcher = _pod(wanted, labels, size, ["sh", "-c", f"{shlex.join(started)} || test $? -eq 3"])
+    launcher = _pod(wanted, labels, size, ["sh", "-c", f"{shlex.join(started)} {_DEGRADED_IS_DONE}"])
     worker = _pod(wanted, labels, size, ["/usr/sbin/sshd", "-De", "-f", "/home/mpiuser/.sshd_config"])
     # The launcher measures nothing.
     few: dict[str, Any] = {"cpu": "1", "memory": "1Gi"}

@@ -295,7 +295,7 @@ class _ContentionRounds(PlanRun):
     ) -> Turn | None:
         """Read a resource beside a load that covers the reading; none where it is not covered at the second try."""
         signals.check()
-        self.progress.begins(self._next(side.pairs, point))
+        self._begin(self._next(side.pairs, point))
         work = KernelCall(side.pairs.experiment.kernel, self._timed_parameters(side.pairs, point, self.runtime_s))
         driven = self._timed_parameters(load.pairs, PointInWork(0, {}), self.runtime_s)
         driven = {name: value for name, value in driven.items() if name not in {"runtime", "ramp_time"}}
@@ -338,7 +338,7 @@ class _ContentionRounds(PlanRun):
     def _take(self, side: ContendedResource, planned: Planned, point: PointInWork, runtime_s: float) -> Reading | None:
         """One reading of a point without any load beside; none where a signal cut it short."""
         signals.check()
-        self.progress.begins(self._next(planned, point))
+        self._begin(self._next(planned, point))
         parameters = self._timed_parameters(planned, point, runtime_s)
         before, began = self.watch.snapshot(), time.monotonic()
         try:

@@ -57,8 +57,8 @@ class Silent:
 class Journal(Protocol):
     """Where points are kept as they end, and the whole Run at last; see ``store.Writer``."""
 
-    def point(self, experiment: str, measurement: Measurement) -> None:
-        """Keep one point; a later one with the same parameters replaces it."""
+    def point(self, experiment: str, measurement: Measurement, left_s: float | None = None) -> None:
+        """Keep one point with the time left; a later one with the same parameters replaces it."""
         ...
 
     def peer(self, experiment: str, result: PeerResult) -> None:

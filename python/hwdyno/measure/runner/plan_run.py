@@ -333,7 +333,7 @@ class PlanRun(RunRecord):
         for name, max_s in (("runtime", WARM_UP_S), ("ramp_time", 0.0), ("startdelay", 0.0)):
             if name in parameters:
                 parameters[name] = min(float(parameters[name] or max_s), max_s)
-        self.progress.begins(self._step(planned, point))
+        self._begin(self._step(planned, point))
         begun = time.monotonic()
         try:
             reading = self.site.run(planned.experiment.kernel, parameters)
@@ -352,7 +352,7 @@ class PlanRun(RunRecord):
         signals.check()
         name, begun, chosen = planned.experiment.name, time.monotonic(), self.allowance.choose_timing(point)
         parameters = self._parameters(planned, point, len(point.readings), chosen)
-        self.progress.begins(self._step(planned, point))
+        self._begin(self._step(planned, point))
         try:
             before = self.watch.snapshot()
             reading = {BEGAN: begun - self.begun, **self.site.run(planned.experiment.kernel, parameters)}

@@ -15,7 +15,7 @@ from hwdyno.measure.peers import Peer, on_site
 from hwdyno.measure.plan import Limits, Plan, Planned, showing, timing
 from hwdyno.measure.runner import faults
 from hwdyno.measure.runner.declared import kept_declaration
-from hwdyno.measure.runner.observers import Journal, Progress
+from hwdyno.measure.runner.observers import Journal, NextReading, Progress
 from hwdyno.measure.runner.peer_readings import PeerReadings
 from hwdyno.measure.runner.point import PointInWork
 from hwdyno.measure.workspace import DataFile
@@ -64,6 +64,13 @@ class RunRecord:
         """Number of points of each experiment that this machine has no instruction for."""
         self.ceilings: dict[str, tuple[Ceiling, ...]] = {}
         self.readings = 0
+        self.time_left_s: float | None = None
+        """Estimated at the last reading; none before the first."""
+
+    def _begin(self, step: NextReading) -> None:
+        """Report a reading that is about to begin."""
+        self.time_left_s = step.left_s
+        self.progress.begins(step)
 
     def _find_ceilings(self, machines: Sequence[Machine], limits: Limits) -> None:
         """Each experiment's ceilings, on these machines and by the bounds that the user knows."""
@@ -139,7 +146,7 @@ class RunRecord:
         if point.index not in kept:
             kept.append(point.index)
         try:
-            journal.point(name, measurement)
+            journal.point(name, measurement, self.time_left_s)
             for result in point.peers:
                 journal.peer(name, replace(result, point=kept.index(point.index)))
         except StoreError as error:

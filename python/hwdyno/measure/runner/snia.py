@@ -171,7 +171,7 @@ class _SniaRounds(PlanRun):
         total = len(self.points[planned.experiment.name]) * SNIA_ROUNDS
         left = max(0, total - self.readings) * (self.runtime_s + OVERHEAD_S)
         shown = {**point.parameters, "round": number} if number else point.parameters
-        self.progress.begins(
+        self._begin(
             NextReading(
                 planned.experiment.name, shown, max(1, number), self.readings, total, left, planned.declaration.axes
             )

@@ -41,6 +41,8 @@ class HttpResponse:
     """The Content-Security-Policy of its header."""
     kind: str = HTML
     status: HTTPStatus = HTTPStatus.OK
+    tag: str = ""
+    """What identifies its content (RFC 9110, 8.8.3): who has it already is answered 304; empty for none."""
 
 
 Application = Callable[[str, dict[str, str]], HttpResponse]
@@ -156,8 +158,11 @@ class _Handler(BaseHTTPRequestHandler):
             return _plain(HTTPStatus.INTERNAL_SERVER_ERROR, f"this page cannot be made: {type(error).__name__}")
 
     def _send(self, answer: HttpResponse) -> None:
-        body = answer.body.encode("utf-8", "replace")
-        self.send_response(answer.status)
+        is_known = bool(answer.tag) and self.headers.get("If-None-Match") == f'"{answer.tag}"'
+        body = b"" if is_known else answer.body.encode("utf-8", "replace")
+        self.send_response(HTTPStatus.NOT_MODIFIED if is_known else answer.status)
+        if answer.tag:
+            self.send_header("ETag", f'"{answer.tag}"')
         for name, value in _HEADERS.items():
             self.send_header(name, value)
         self.send_header("Content-Security-Policy", answer.policy)

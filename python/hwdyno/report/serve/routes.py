@@ -16,17 +16,21 @@ from hwdyno.explain.comparison import runs_compared
 from hwdyno.explain.fleet.slow import judge_fleet, list_nodes, node_name
 from hwdyno.explain.trends.account import make_account
 from hwdyno.explain.trends.time_series import make_history
+from hwdyno.formats import openmetrics
 from hwdyno.model.words import Run
 from hwdyno.report import compared_page, page, served
 from hwdyno.report.fleet import heading as fleet_heading
 from hwdyno.report.redaction import without_names
 from hwdyno.report.serve.http_server import NOTHING_LOADED, HttpResponse
+from hwdyno.report.serve.live import LiveRuns
 from hwdyno.system.printable import printable
 from hwdyno.system.store import HistoryEntry, Store, StoreError
 
 RUNS_A_PAGE = 100
 MAX_MACHINES = 60
-"""Machines of the fleet that are shown."""
+"""Machines of the fleet that are shown, and in the metrics."""
+MAX_PLANS = 4
+"""Plans of a machine whose newest Runs are in the metrics."""
 KEPT_RUNS, KEPT_PAGES = 64, 16
 LARGE_BYTES = 4 << 20
 """Size of a Run's document, from which on its page is made by another process."""
@@ -37,10 +41,14 @@ _FRAME = re.compile(r'http-equiv="Content-Security-Policy" content="([^"]*)"')
 class Pages:
     """All pages of one store; Runs never change, so the last ones that were read are kept."""
 
-    def __init__(self, store: Store, *, with_names: bool) -> None:
-        self._store, self._with_names = store, with_names
+    def __init__(self, store: Store, *, with_names: bool, has_metrics: bool = False) -> None:
+        self._store, self._with_names, self._has_metrics = store, with_names, has_metrics
+        self._live = LiveRuns(store, with_names=with_names)
         self._making: dict[str, threading.Lock] = defaultdict(threading.Lock)
         self._load = lru_cache(maxsize=KEPT_RUNS)(self._read)
+        self._samples = lru_cache(maxsize=MAX_MACHINES * MAX_PLANS)(
+            lambda path: openmetrics.list_samples(self._read(path))
+        )
         self._run_page = lru_cache(maxsize=KEPT_PAGES)(self._render_run)
 
     def answer(self, path: str, query: dict[str, str]) -> HttpResponse:
@@ -51,10 +59,15 @@ class Pages:
             "/trends": self._trends,
             "/compare": self._compare,
             "/fleet": self._fleet,
+            "/live": lambda query: self._live.page(query.get("id", "")),
         }
-        if path not in found:
-            return self._problem("there is no such page", HTTPStatus.NOT_FOUND)
         try:
+            if path == "/live/part":
+                return self._live.fragment(query.get("id", ""))
+            if path == "/metrics" and self._has_metrics:
+                return HttpResponse(self._metrics(), kind=openmetrics.TYPE)
+            if path not in found:
+                return self._problem("there is no such page", HTTPStatus.NOT_FOUND)
             return _frame_page(found[path](query))
         except StoreError as error:
             return self._problem(str(error), HTTPStatus.NOT_FOUND)
@@ -94,7 +107,8 @@ class Pages:
         last = max(1, -(-len(some) // RUNS_A_PAGE))
         at = min(max(1, at), last)
         shown = some[(at - 1) * RUNS_A_PAGE : at * RUNS_A_PAGE]
-        return served.runs(printable(shown), machines, entries, machines.get(chosen or "", ""), (at, last))
+        pages, word = (at, last), machines.get(chosen or "", "")
+        return served.runs(printable(shown), machines, entries, word, pages, self._live.ids())
 
     def _run(self, query: dict[str, str]) -> str:
         path = self._entry(query, "id", self._entries()).path
@@ -131,6 +145,18 @@ class Pages:
             path = history.runs[-1].path
             labels = served.label_figures(self._store.load(path), self._load(path))
         return served.trends_page(history, accounts, labels, machines, chosen)
+
+    def _metrics(self) -> str:
+        """The newest Run of each machine and plan, which is its command line."""
+        entries = self._entries()
+        words = self._machines(entries)
+        newest: dict[str, dict[str, HistoryEntry]] = {}
+        for entry in entries:
+            plans = newest.setdefault(entry.machine, {})
+            if len(plans) < MAX_PLANS and len(newest) <= MAX_MACHINES:
+                plans.setdefault(entry.command, entry)
+        found = [entry for plans in newest.values() for entry in plans.values()]
+        return openmetrics.format_newest((words[entry.machine], self._samples(entry.path)) for entry in found)
 
     def _compare(self, query: dict[str, str]) -> str:
         entries = self._entries()

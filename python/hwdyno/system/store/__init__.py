@@ -19,12 +19,13 @@ from hwdyno.system.store.history import (
     name_machine,
     run_status,
 )
-from hwdyno.system.store.journal import Writer
+from hwdyno.system.store.journal import JournalReader, Writer
 from hwdyno.system.store.pruning import choose_old, remove_runs
 from hwdyno.system.store.team import TeamStore, open_store
 
 __all__ = [
     "HistoryEntry",
+    "JournalReader",
     "PointFigure",
     "Status",
     "Store",

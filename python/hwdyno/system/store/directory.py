@@ -121,6 +121,18 @@ class Store:
         entries |= {Path(entry.path).stem: entry for entry, _ in self._documents()}
         return sorted(entries.values(), key=lambda entry: entry.id, reverse=True)
 
+    def running(self) -> list[Path]:
+        """The journals of the Runs that are being measured on this machine, the newest first."""
+        return [path for path in reversed(self._files(".journal")) if is_being_written(path)]
+
+    def running_journal(self, run_id: str) -> Path:
+        """The journal of a Run that is being measured; raises ``StoreError`` for any other. It lists no files."""
+        check_id(run_id)
+        path = self.runs / f"{run_id}.journal"
+        if not is_being_written(path):
+            raise StoreError(f"run {run_id} is not being measured now; `hwdyno history` lists the stored runs")
+        return path
+
     def figures(self) -> list[tuple[HistoryEntry, tuple[PointFigure, ...]]]:
         """The figures of every Run that has ended and can be read, oldest first."""
         found = []

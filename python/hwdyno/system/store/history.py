@@ -34,6 +34,8 @@ class HistoryEntry:
     path: str
     error: str = ""
     """Why the document cannot be read, in one line."""
+    command: str = ""
+    """The command line that measured it; empty in an index of an earlier version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,8 @@ class PointFigure:
     """All of them, also those that its experiment fixes."""
     value: float
     unit: str
+    why: tuple[str, ...] = ()
+    """The rules that lowered the point's validity."""
 
 
 def run_status(run: Run) -> Status:
@@ -83,6 +87,7 @@ def make_entry(run: Run, path: Path, verdict: str = "") -> HistoryEntry:
         points=points,
         headline=tuple((figure.title, figure.value, figure.unit) for figure in run.quoted),
         path=str(path),
+        command=run.command,
     )
 
 
@@ -95,7 +100,7 @@ def figures_text(run: Run) -> str:
             if point.validity == "invalid":
                 continue
             figure = experiment.judged_value(point)
-            points.append([point.parameters, figure.value, figure.unit])
+            points.append([point.parameters, figure.value, figure.unit, point.why])
         experiments.append([experiment.name, experiment.resource, experiment.kernel, experiment.fixed, points])
     return json.dumps(experiments, default=str)
 
@@ -111,11 +116,13 @@ def figures_from(text: str) -> tuple[PointFigure, ...]:
         plain = foreign.parse_json(text, "it", is_ours=True)
         found = []
         for name, resource, kernel, fixed, points in plain:
-            for parameters, value, unit in points:
-                if not all(isinstance(word, str) for word in (name, resource, kernel, unit)):
+            # A team's database may have rows of an earlier version, which do not say why.
+            for parameters, value, unit, *why in points:
+                rules = why[0] if why else []
+                if not all(isinstance(word, str) for word in (name, resource, kernel, unit, *rules)):
                     return ()
-                given = {**fixed, **parameters}
-                found.append(PointFigure(name, resource, kernel_of_today(kernel), given, float(value), unit))
+                given, today = {**fixed, **parameters}, kernel_of_today(kernel)
+                found.append(PointFigure(name, resource, today, given, float(value), unit, tuple(rules)))
     except (UserError, ValueError, TypeError):
         return ()
     return tuple(found)

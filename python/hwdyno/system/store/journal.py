@@ -7,7 +7,8 @@ import fcntl
 import json
 import os
 import threading
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -74,10 +75,11 @@ class Writer:
         self._append({"opens": plain_values(ExperimentResult, result)})
         self._names.add(result.name)
 
-    def point(self, experiment: str, measurement: Measurement) -> None:
-        """Store a point; a later state of the same point replaces it."""
+    def point(self, experiment: str, measurement: Measurement, left_s: float | None = None) -> None:
+        """Store a point, with the time left for who watches; a later state of the same point replaces it."""
         self._check_known(experiment)
-        self._append({"experiment": experiment, "point": plain_values(Measurement, measurement)})
+        left = {} if left_s is None else {"left_s": round(left_s, 1)}
+        self._append({"experiment": experiment, "point": plain_values(Measurement, measurement), **left})
 
     def peer(self, experiment: str, result: PeerResult) -> None:
         """Store a peer's result on a point."""
@@ -148,41 +150,89 @@ class Writer:
                 raise StoreError(f"cannot create {self.path}: {why}" if is_first else says) from None
 
 
-def from_journal(text: bytes, path: Path, ended: str = "the run was cut short") -> Run:
-    """Read a journal into a valid partial Run; the last line may be incomplete. ``ended`` says how the Run ended."""
-    lines = text.split(b"\n")
-    head = _record(lines[0])
-    if head.get("journal") != JOURNAL:
-        raise StoreError(f"{path} is not a journal that this hwdyno reads; remove it")
-    try:
-        run = run_from(head.get("run"), str(path))
-    except StoreError as error:
-        raise StoreError(f"{error}: the journal is not readable; remove it") from None
-    experiments = {experiment.name: experiment for experiment in run.experiments}
-    lost = 0
-    for line in lines[1:-1]:
+class JournalReader:
+    """A journal as the Run that it has so far, also while it is written; a line that is not whole yet waits."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.experiments: dict[str, ExperimentResult] = {}
+        self.lines: Counter[str] = Counter()
+        """How many lines each experiment has; those that are written last come last."""
+        self.lost = 0
+        """Lines that cannot be read."""
+        self.left_s: float | None = None
+        """The time that was left when the last point was written."""
+        self._header: Run | None = None
+        self._unread_from = 0
+        """Where the first line begins that is not read yet."""
+
+    @property
+    def run(self) -> Run:
+        """The Run with the points so far; raises ``StoreError`` before its first line was read."""
+        if self._header is None:
+            raise StoreError(f"{self.path} is not a journal that this hwdyno reads; remove it")
+        return replace(self._header, experiments=tuple(self.experiments.values()))
+
+    def read_more(self) -> bool:
+        """Read what was written since the last call; whether there was anything. Raises ``OSError``."""
+        with open_file(self.path) as file:
+            file.seek(self._unread_from)
+            text = file.read()
+        whole = text.rfind(b"\n") + 1
+        self._unread_from += whole
+        self.take(text[:whole].split(b"\n")[:-1])
+        return whole > 0
+
+    def take(self, lines: Sequence[bytes]) -> None:
+        """Take lines; the first of all is the header, which raises ``StoreError`` where it is none."""
+        for line in lines:
+            if self._header is None:
+                self._begin(_record(line))
+            else:
+                self._add(_record(line))
+
+    def _begin(self, head: dict[str, Any]) -> None:
+        if head.get("journal") != JOURNAL:
+            raise StoreError(f"{self.path} is not a journal that this hwdyno reads; remove it")
         try:
-            record = _record(line)
+            self._header = run_from(head.get("run"), str(self.path))
+        except StoreError as error:
+            raise StoreError(f"{error}: the journal is not readable; remove it") from None
+        self.experiments = {experiment.name: experiment for experiment in self._header.experiments}
+
+    def _add(self, record: dict[str, Any]) -> None:
+        try:
             if "opens" in record:
                 opened = word_from(ExperimentResult, rename_keys(record["opens"], "experiments.*"))
-                experiments[opened.name] = opened
-                continue
-            experiment = experiments[record["experiment"]]
+                self.experiments[opened.name] = opened
+                return
+            experiment = self.experiments[record["experiment"]]
             if "point" in record:
                 point = word_from(Measurement, rename_keys(record["point"], "experiments.*.points.*"))
                 experiment = replace(experiment, points=_with(experiment.points, point))
+                left_s = record.get("left_s")
+                self.left_s = float(left_s) if isinstance(left_s, int | float) else self.left_s
             else:
                 peer = word_from(PeerResult, record["peer"])
                 experiment = replace(experiment, peers=(*experiment.peers, peer))
-            experiments[experiment.name] = experiment
+            self.experiments[experiment.name] = experiment
+            self.lines[experiment.name] = self.lines.pop(experiment.name, 0) + 1
         except (ValueError, KeyError, TypeError):
-            lost += 1
-    done = sum(len(experiment.points) for experiment in experiments.values())
-    planned = max(done, sum(experiment.planned for experiment in experiments.values()))
+            self.lost += 1
+
+
+def from_journal(text: bytes, path: Path, ended: str = "the run was cut short") -> Run:
+    """Read a journal into a valid partial Run; the last line may be incomplete. ``ended`` says how the Run ended."""
+    lines = text.split(b"\n")
+    reader = JournalReader(path)
+    reader.take([lines[0], *lines[1:-1]])
+    run = reader.run
+    done = sum(len(experiment.points) for experiment in run.experiments)
+    planned = max(done, sum(experiment.planned for experiment in run.experiments))
     why = f"{ended}: {done} of {planned} points were measured"
-    if lost:
-        why += f", and {lost} more could not be read"
-    return replace(run, experiments=tuple(experiments.values()), interrupted=True, degraded=(*run.degraded, why))
+    if reader.lost:
+        why += f", and {reader.lost} more could not be read"
+    return replace(run, interrupted=True, degraded=(*run.degraded, why))
 
 
 def _record(line: bytes) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from hwdyno.system import output_files, safe_files
 
-INDEX_VERSION = 3
+INDEX_VERSION = 4
 # What marks a database as this index (SQLite's PRAGMA application_id): "hwdy".
 APPLICATION_ID = 0x68776479
 _COLUMNS = ("path", "size", "time_ns", "entry", "entry_sum", "figures", "figures_sum")
