@@ -15,6 +15,8 @@ mod opened;
 use functions::{checked, text, Functions};
 pub use numbers::Fact;
 use opened::Opened;
+#[cfg(test)]
+pub use opened::BUILDS;
 
 use super::driver::Handle;
 use super::library::Library;

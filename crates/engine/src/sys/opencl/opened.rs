@@ -7,6 +7,12 @@ use super::functions::{checked, text, Functions};
 use super::numbers::meaning;
 use crate::sys::driver::{Driver, Handle, Value as Given, Way};
 
+#[cfg(test)]
+thread_local! {
+    /// Programs that this thread built.
+    pub static BUILDS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
 const QUEUE_PROFILING: u64 = 1 << 1;
 const READ_WRITE: u64 = 1;
 const ALLOC_HOST_PTR: u64 = 1 << 4;
@@ -107,6 +113,8 @@ impl Driver for Opened {
             made(self.context, 1, &raw const text, &raw const length, &raw mut status)
         };
         checked("clCreateProgramWithSource", status)?;
+        #[cfg(test)]
+        BUILDS.set(BUILDS.get() + 1);
         // SAFETY: the options end with a zero; no callback, so that it returns when it is built.
         status =
             unsafe { (functions.clBuildProgram)(program, 1, &raw const self.device, c"".as_ptr(), null(), null_mut()) };
