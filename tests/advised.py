@@ -25,6 +25,7 @@ _COMMAND = re.compile(rf"(?<![\w./-])hwdyno (?:{'|'.join(commands())})(?![\w/])"
 def commands_in(text: str) -> list[str]:
     """The commands of a text: between backticks, or to the end of its line."""
     found = []
+    text = text.replace("\\\n", " ")
     for match in _COMMAND.finditer(text):
         line = text[match.start() :].splitlines()[0]
         quoted = text[: match.start()].count("`") % 2 == 1

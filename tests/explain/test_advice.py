@@ -357,7 +357,7 @@ def test_every_command_of_page_is_taken(name: str) -> None:
 
 def commands_of_page(path: Path) -> Iterator[str]:
     """The commands of a page: its code, and the text between backticks."""
-    for line in path.read_text().splitlines():
+    for line in path.read_text().replace("\\\n", " ").splitlines():
         yield from (
             command for command in commands_in(line) if "…" not in command and not re.search(r"[\[<|]", command)
         )

@@ -261,6 +261,7 @@ def test_command_line_measures_named_agents(engine: str, tmp_path: Path) -> None
 PASSIVE = {
     "network_server": "it waits for clients, and times nothing",
     "object_server": "likewise",
+    "object_listing": "it looks before anything is planned",
     "object_removal": "it removes what a run made, and is not timed beside others",
 }
 """Kernels that have no start, each with the reason."""

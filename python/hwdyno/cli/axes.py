@@ -17,6 +17,9 @@ from hwdyno.model.words import Axis, Declaration
 if TYPE_CHECKING:
     from hwdyno.measure.scenarios import Kind
 
+REACHED_BY = frozenset({"endpoint", "ca_file"})
+"""Parameters of a kernel by which it reaches an object store."""
+
 
 def add_resource_axes(
     parser: argparse.ArgumentParser, resource: str, groups: Mapping[str, tuple[str, ...]] | None = None
@@ -79,7 +82,8 @@ def add_scenario_axes(parser: argparse.ArgumentParser, kinds: Iterable[Kind]) ->
         group = parser.add_argument_group(f"axes of --{kind.chosen_by.replace('_', '-')}")
         axes = known.get(kind.kernel, Declaration()).axes
         _declare(parser, group, axes, {*kind.hidden, *declared}, {})
-        declared |= {axis.name for axis in axes}
+        # An option of another name sets how a store is reached: a server's endpoint is no store's.
+        declared |= {axis.name for axis in axes} - (REACHED_BY if kind.takes_stores else set())
 
 
 def _declare(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hwdyno.measure.experiments.experiment import Experiment
 from hwdyno.measure.sweep import Sweep
 from hwdyno.model.kernels import TRAINING_LOADER
@@ -21,9 +19,6 @@ ACCELERATORS = Experiment(
     fixed={"cache": "drop", "seed": 10},
     peers=("dlio", "numpy", "pytorch"),
 )
-
-# The same of an object store, of which this host has no page cache, and whose data no peer reads here.
-ACCELERATORS_OF_STORE = replace(ACCELERATORS, fixed={"cache": "keep", "seed": 10}, peers=())
 
 CLIENT = Experiment(
     name="training.client",

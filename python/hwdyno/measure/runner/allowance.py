@@ -100,8 +100,13 @@ class Allowance:
         return left + budget.GRACE * (self.budget_s or 0.0) < readings * once_s
 
     def is_long(self, planned: Planned, point: PointInWork, readings: int = 1) -> bool:
-        """Whether this many readings of a point take more than ``LONG_SHARE`` of the budget."""
-        return self.budget_s is not None and readings * self._once_s(planned, point) > LONG_SHARE * self.budget_s
+        """Whether this many readings of a point take more than ``LONG_SHARE`` of the budget.
+
+        Never of instructions that may be missing: the warm-up finds that out.
+        """
+        if self.budget_s is None or "instructions" in planned.experiment.needs:
+            return False
+        return readings * self._once_s(planned, point) > LONG_SHARE * self.budget_s
 
     @property
     def is_spent(self) -> bool:

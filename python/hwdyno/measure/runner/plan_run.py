@@ -357,12 +357,12 @@ class PlanRun(RunRecord):
             before = self.watch.snapshot()
             reading = {BEGAN: begun - self.begun, **self.site.run(planned.experiment.kernel, parameters)}
         except (OSError, ValueError) as error:
+            if isinstance(error, ValueError) and not self.readings and name not in self.warm:
+                raise  # No warm-up has tried the parameters.
             if isinstance(error, ValueError) and "instructions" in planned.experiment.needs and not point.readings:
                 point.done = True
                 self.absent[name] += 1
                 return
-            if isinstance(error, ValueError) and not self.readings and name not in self.warm:
-                raise  # No warm-up has tried the parameters.
             hurt = "" if isinstance(error, HostLostError) else self._hurt(planned)
             if not hurt:
                 self._remember_failure(faults.format_error(error))

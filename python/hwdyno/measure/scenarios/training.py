@@ -273,14 +273,17 @@ def _size_workload(
 
 def _accelerators(target: StoredDataSet, request: Request, given: Mapping[str, Any], many: bool) -> Iterator[Chosen]:
     """The question for each accelerator."""
-    from hwdyno.measure.experiments.training import ACCELERATORS, ACCELERATORS_OF_STORE
+    from hwdyno.measure.experiments.training import ACCELERATORS
 
     for kind in target.accelerators:
         label = ".".join(filter(None, [kind.name, kind.accelerator, str(kind.samples) if many else ""]))
         where = f"@{target.storage}" if many else ""
         # Of so small a set a second epoch would be read from the page cache.
         brief: Parameters = {"epochs": 1} if request.is_brief else {}
-        base, more = (ACCELERATORS, brief) if target.objects is None else (ACCELERATORS_OF_STORE, reach(request))
+        base, more = ACCELERATORS, brief
+        if target.objects is not None:
+            # This host has no page cache of a store, and no peer reads it here.
+            base, more = replace(base, fixed={"cache": "keep", "seed": 10}, peers=()), reach(request)
         experiment = replace(_on(base, kind, target, more), name=f"training.{label}{where}")
         yield request.as_part(experiment, BRIEF_RUNTIME_SHARE), given
 
