@@ -46,7 +46,7 @@ def slowness() -> float:
 
 @contextlib.contextmanager
 def limited(times: float = 1.0) -> Iterator[None]:
-    """End with an error what takes so many times ``CPU_S``, or as many times longer as this machine is slower."""
+    """End with an error what takes a multiple of ``CPU_S``, and longer as this machine is slower."""
     cpu_s = times * CPU_S * slowness()
 
     def end(*_: object) -> None:
