@@ -23,13 +23,14 @@ _COMMAND = re.compile(rf"(?<![\w./-])hwdyno (?:{'|'.join(commands())})(?![\w/])"
 
 
 def commands_in(text: str) -> list[str]:
-    """The commands of a text: between backticks, or to the end of its line."""
+    """The commands of a text: between backticks or in ``$()``, or to the end of its line."""
     found = []
     text = text.replace("\\\n", " ")
     for match in _COMMAND.finditer(text):
         line = text[match.start() :].splitlines()[0]
-        quoted = text[: match.start()].count("`") % 2 == 1
-        found.append(line.partition("`")[0] if quoted else line)
+        before = text[: match.start()]
+        end = "`" if before.count("`") % 2 == 1 else ")" if before.endswith("$(") else "\n"
+        found.append(line.partition(end)[0])
     return found
 
 

@@ -312,8 +312,10 @@ RENO = {"congestion_control": "reno", "rtt_mean_us": 1e4, "mss_bytes": 1000}
         ("network_loss", sent(UDP, retransmit_share=0.1), None, ""),
         ("network_datagram_loss", sent(UDP, loss_share=0.1), "info", "no rate was set"),
         ("network_datagram_loss", sent(loss_share=0.1), None, ""),
-        ("network_bufferbloat", round_trips(1000.0, 999.0), "info", "Latency falls under load"),
-        ("network_bufferbloat", round_trips(1000.0, 1000.0), "info", "Latency grows 1 times under load"),
+        ("network_bufferbloat", round_trips(1000.0, 905.0), "info", "Latency is the same under load ("),
+        ("network_bufferbloat", round_trips(1000.0, 1095.0), "info", "Latency is the same under load ("),
+        ("network_bufferbloat", round_trips(1000.0, 895.0), "info", "Latency falls under load"),
+        ("network_bufferbloat", round_trips(1000.0, 1110.0), "info", "Latency grows 1.1 times under load"),
         ("network_mtu", sent(pmtu_bytes=1400, interface_mtu_bytes=1500, **LOOPBACK), None, ""),
         # 8200 B of UDP in parts of 1480 B; 7126 B in four of 1424 B and a last one of 1430 B.
         ("network_fragments", sent({**UDP, "block": 8192}, interface_mtu_bytes=1500), "warning", "in 6 fragments"),

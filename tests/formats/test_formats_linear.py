@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import time
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -35,19 +34,9 @@ def sample_outputs() -> dict[str, str]:
     return found
 
 
-@cache
-def slowness() -> float:
-    """How many times as long as 50 ms this machine takes now to look at each character of such a text."""
-    began, seen = time.process_time(), 0
-    for character in "x" * BYTES:
-        seen += character == "x"
-    return max(1.0, (time.process_time() - began) / 0.05)
-
-
 @contextlib.contextmanager
-def limited(times: float = 1.0) -> Iterator[None]:
-    """End with an error what takes a multiple of ``CPU_S``, and longer as this machine is slower."""
-    cpu_s = times * CPU_S * slowness()
+def limited(cpu_s: float = CPU_S) -> Iterator[None]:
+    """End with an error what takes more CPU time than this; other processes hardly change that time."""
 
     def end(*_: object) -> None:
         raise AssertionError(f"over {cpu_s} s of CPU time")
@@ -79,7 +68,7 @@ def test_each_reader_ends_in_time(unit: str) -> None:
 
 @pytest.mark.parametrize("unit", UNITS, ids=repr)
 def test_all_of_them_together_end_in_time(unit: str) -> None:
-    with limited(4), contextlib.suppress(UserError):
+    with limited(4 * CPU_S), contextlib.suppress(UserError):
         read_every(hostile(unit), "hostile")
 
 

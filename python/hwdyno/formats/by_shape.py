@@ -94,9 +94,10 @@ class _LineReader:
 
     def take(self, line: str) -> None:
         """Take one line."""
-        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        # A hostile text has a million lines: most need neither.
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")] if "|" in line else []
         quantities = [found for found in find_quantities(line) if found.kind]
-        rates = [found for found in quantities if found.kind in RATES]
+        rates = [found for found in quantities if found.kind in RATES] if quantities else []
         if not rates and (match := _COMMAND.match(line)):
             self.section, self.command = "", _options(match[1])
             self._end_block()
@@ -159,7 +160,7 @@ class _LineReader:
 
     def _line(self, label: str, numbers: Mapping[str, PrintedNumber], whole: str = "") -> _Line:
         section = ", ".join(filter(None, (self.chapter, "" if whole else self.section)))[:LONGEST_LABEL]
-        given = {**({"section": section} if section else {}), **parse_pattern(self.chapter)}
+        given = {**({"section": section} if section else {}), **(parse_pattern(self.chapter) if self.chapter else {})}
         given |= _parameters(self.command, label)
         return _Line(label[:LONGEST_LABEL], numbers, given, whole or label)
 

@@ -52,9 +52,13 @@ def _are_below_a_microsecond(columns: Sequence[Column], rows: Sequence[TableRow]
     return bool(numbers) and all(number.unit and number.value * number.unit.factor < 1e-6 for number in numbers)
 
 
+BEGINNING = 1 << 16
+"""Characters of a text in which its words are looked for."""
+
+
 def find_by_words(text: str) -> str:
-    """Which resource a text without columns is about, by its words alone; ``UNKNOWN`` where they do not say."""
-    return next((name for name, pattern in _RESOURCES if pattern.search(text)), UNKNOWN)
+    """Which resource a text without columns is about, by the words at its beginning; ``UNKNOWN`` without any."""
+    return next((name for name, pattern in _RESOURCES if pattern.search(text, 0, BEGINNING)), UNKNOWN)
 
 
 def find_resource(columns: Sequence[Column], rows: Sequence[TableRow], context: str, title: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from hwdyno.model.units import BINARY, DECIMAL, LONG_PREFIXES, SECONDS, parse_time_unit
 
@@ -67,6 +68,7 @@ _OF_TIMES = re.compile(
 _SHARE = re.compile(r"%|(?<![a-z])(?:percent|pct)(?![a-z])", re.I)
 
 
+@lru_cache(1024)
 def unit_readings(text: str) -> tuple[tuple[Unit, ...], tuple[int, int]]:
     """The readings of the unit that a text names, and where it names it; none at (0, 0)."""
     for pattern, made in _BY_PATTERN:

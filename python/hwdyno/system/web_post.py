@@ -40,7 +40,11 @@ def post_json(url: str, document: dict[str, Any], limit_s: float = LIMIT_S) -> s
     sender = threading.Thread(target=send, daemon=True)
     sender.start()
     sender.join(limit_s)
-    return f"no answer within {limit_s:g} s" if sender.is_alive() else answer[0]
+    return _too_late(limit_s) if sender.is_alive() else answer[0]
+
+
+def _too_late(limit_s: float) -> str:
+    return f"no answer within {limit_s:g} s"
 
 
 class _NoRedirection(urllib.request.HTTPRedirectHandler):
@@ -63,6 +67,10 @@ def _send(url: str, body: bytes, limit_s: float) -> str:
         error.close()
         return f"it answered {error.code} {error.reason}".strip()
     except urllib.error.URLError as error:
+        if isinstance(error.reason, TimeoutError):
+            return _too_late(limit_s)
         return getattr(error.reason, "strerror", None) or str(error.reason)
+    except TimeoutError:
+        return _too_late(limit_s)
     except (OSError, HTTPException, ValueError) as error:
         return getattr(error, "strerror", None) or type(error).__name__

@@ -102,7 +102,7 @@ parameters! {
         timeout: f64 = number("deadline of a request, besides a second for each 64 KiB", "s", (0.1, 3600.0), 30.0),
         client: usize = integer("number of this client among those that share a bucket, which its own keys have; 0 for a \
             client alone", "", (0, 1 << 20), 0),
-        separate_objects: bool = flag("this client reads objects of its own, and not those that all clients read", false),
+        separate_objects: bool = flag("this client reads separate objects, and not those that all clients read", false),
         seed: u64 = crate::contract::declare::SEED,
     }
 }

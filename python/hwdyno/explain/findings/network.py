@@ -19,6 +19,8 @@ LIMITED = 0.30
 LOSS = 1e-3
 BLOAT_NS, BLOAT_TIMES = 5e6, 5.0
 """A queue that adds 5 ms and five times the idle round trip disturbs every call and game (RFC 8289 targets 5 ms)."""
+SAME_LATENCY = 0.1
+"""Latencies whose ratio differs from 1 by less are called the same: idle ones vary by as much between runs."""
 AWAKE = ": idle CPUs sleep and must be woken for each message."
 SLOW_CONTROL = 1.3
 ENDS = {
@@ -144,6 +146,8 @@ def bufferbloat(case: Case) -> Verdict | None:
         (
             f"Bufferbloat: latency grows {times(ratio)} times under load ({change}). A queue on the path is too long."
             if bloated
+            else f"Latency is the same under load ({change})."
+            if abs(ratio - 1) < SAME_LATENCY
             else f"Latency falls under load ({change}){AWAKE}"
             if ratio < 1
             else f"Latency grows {times(ratio)} times under load ({change})."

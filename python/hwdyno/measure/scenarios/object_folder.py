@@ -103,14 +103,14 @@ class ObjectFolder(Preparation):
 
 
 def make_object_folder(
-    contents: str, place: str, most_bytes: int, reached: Parameters, *, by_points: bool = False
+    contents: str, place: str, max_bytes: int, reached: Parameters, *, by_points: bool = False
 ) -> ObjectFolder:
     """The folder at a place, to which points write at most that many bytes."""
     folder = Path(place)
     return ObjectFolder(
         description=f"{contents} in {show_folder(place)}, removed afterwards",
         where=folder,
-        bytes=most_bytes,
+        bytes=max_bytes,
         is_limit=not by_points,
         by_points=by_points,
         reached=reach_below(folder, reached),
