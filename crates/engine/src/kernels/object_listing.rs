@@ -32,7 +32,9 @@ impl Kernel for ObjectListing {
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
         let store = &parameters.store;
-        let mut control = End::of(store, None)?.control();
+        // A null server lives as long as its end.
+        let end = End::of(store, None)?;
+        let mut control = end.control();
         let (mut pages, mut objects, mut token) = (0, 0, String::new());
         let mut endings: BTreeMap<String, u64> = BTreeMap::new();
         let mut first = None;
