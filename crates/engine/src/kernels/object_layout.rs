@@ -65,6 +65,7 @@ impl Kernel for ObjectLayout {
         let mut reading = make_reading(&tally, &work, parameters.concurrency);
         reading.detail("made_bucket", made_bucket);
         left.describe(&mut reading);
+        control.note_repeated(&mut reading);
         Ok(reading)
     }
 }

@@ -60,6 +60,7 @@ impl Kernel for ObjectListing {
         reading.detail("objects", objects);
         reading.detail("endings", json!(endings));
         reading.detail("first_key", first);
+        control.note_repeated(&mut reading);
         Ok(reading)
     }
 }

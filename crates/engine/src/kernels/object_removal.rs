@@ -43,6 +43,8 @@ impl Kernel for ObjectRemoval {
         let began = now_ns();
         let removed = layout::remove(&mut control, &load, &store.prefix, &Stop::new())?;
         let elapsed_s = (now_ns() - began) as f64 / 1e9;
-        Ok(Reading { elapsed_s, streams: vec![Stream::new("delete", removed)], ..Reading::default() })
+        let mut reading = Reading { elapsed_s, streams: vec![Stream::new("delete", removed)], ..Reading::default() };
+        control.note_repeated(&mut reading);
+        Ok(reading)
     }
 }

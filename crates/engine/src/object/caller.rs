@@ -52,6 +52,8 @@ pub struct Caller {
     kept: Vec<u8>,
     /// Connections that were made.
     pub connected: u64,
+    /// Requests that were sent once more, because their connection was lost.
+    pub repeated: u64,
 }
 
 impl Caller {
@@ -70,6 +72,7 @@ impl Caller {
             buffer: vec![0; BUFFER + MAX_HEAD],
             kept: Vec::with_capacity(KEPT),
             connected: 0,
+            repeated: 0,
         }
     }
 
@@ -156,7 +159,10 @@ impl Caller {
         let answer = self.exchange(request, wanted, stop, &mut see);
         let is_stale = was_kept && request.method != "POST" && !stop.is_set();
         match answer {
-            Err(Failure::Lost) if is_stale && !has_seen.get() => self.exchange(request, wanted, stop, &mut see),
+            Err(Failure::Lost) if is_stale && !has_seen.get() => {
+                self.repeated += 1;
+                self.exchange(request, wanted, stop, &mut see)
+            }
             answer => answer,
         }
     }

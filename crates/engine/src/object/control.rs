@@ -1,6 +1,7 @@
 //! Single requests outside of a timed region: each with one deadline, a bounded body, and one line for what went wrong.
 
 use crate::contract::kernel::{Error, Stop};
+use crate::contract::reading::Reading;
 use crate::object::caller::Caller;
 use crate::object::failure::{text_of, Failure};
 use crate::object::keys::{encode_query, Keys};
@@ -9,6 +10,7 @@ use crate::object::options::{Bucket, Checksum};
 use crate::object::request::{listing_query, Body, Request, Subject};
 use crate::object::response::Length;
 use crate::object::signing::Signer;
+use crate::object::tally;
 
 /// Bytes of a body that are kept: a page of a listing has less than 2 MB.
 const MAX_BODY: usize = 8 << 20;
@@ -34,6 +36,11 @@ impl Control {
     #[must_use]
     pub fn new(bucket: &Bucket, signer: Signer, timeout_s: f64) -> Self {
         Self { bucket: bucket.clone(), caller: Caller::new(bucket, signer, timeout_s, 0) }
+    }
+
+    /// Notes in a reading how many requests were sent once more.
+    pub fn note_repeated(&self, reading: &mut Reading) {
+        tally::note_repeated(self.caller.repeated, reading);
     }
 
     /// The object at a key; none where there is none.

@@ -224,9 +224,7 @@ pub fn make_reading(tally: &Tally, work: &Work, concurrency: usize) -> Reading {
             reading.faults.push(Fault { operation, errno: 0, says: kind.says().into(), count });
         }
     }
-    if tally.repeated > 0 {
-        reading.note("requests_repeated", format!("{} requests failed and were sent again", tally.repeated));
-    }
+    note_repeated(tally.repeated, &mut reading);
     let (operations, failed) = (tally.operations(), tally.failures().iter().sum::<u64>());
     reading.detail("failed_share", failed as f64 / (operations + failed).max(1) as f64);
     reading.detail("connections_made", tally.connect.count());
@@ -275,6 +273,13 @@ fn list_streams(tally: &Tally, work: &Work) -> Vec<Stream> {
         streams.push(failed);
     }
     streams
+}
+
+/// Notes how many requests were sent once more, if any was.
+pub fn note_repeated(repeated: u64, reading: &mut Reading) {
+    if repeated > 0 {
+        reading.note("requests_repeated", format!("{repeated} requests failed and were sent again"));
+    }
 }
 
 #[cfg(test)]

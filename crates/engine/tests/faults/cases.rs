@@ -106,6 +106,7 @@ pub const WITHOUT_WEIGHT: &[(&str, &str, RangeInclusive<u64>, &str)] = &[
     ("object_", "bind", 1..=9, "likewise"),
     ("object_layout", "recvfrom", 1..=99, "the null server looks for a next request on a connection that has none"),
     ("object_removal", "recvfrom", 1..=99, "likewise"),
+    ("object_listing", "recvfrom", 1..=99, "likewise"),
     ("object_requests", "recvfrom", 1..=99, "likewise, and a connection without a request is made anew"),
     ("network_server", "recvfrom", 1..=4, "a connection that breaks before it names its test belongs to none"),
     ("inference_", "unlink", 1..=99, "a file is removed at the second try"),
