@@ -52,6 +52,10 @@ def capture_outcome(command: Callable[[], int]) -> tuple[int, str]:
     return status, error.getvalue()
 
 
+parser_of = lru_cache(maxsize=None)(make_parser)
+"""The parser of a command: making one takes longer than reading a line with it."""
+
+
 @lru_cache(maxsize=8192)
 def refused(line: str) -> str:
     """Why the parser refuses a command; empty where it takes it."""
@@ -61,7 +65,7 @@ def refused(line: str) -> str:
         return str(error)
 
     def parse() -> int:
-        make_parser(name).read(words)
+        parser_of(name).read(words)
         return 0
 
     status, error = capture_outcome(parse)

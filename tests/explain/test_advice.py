@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import test_rules_apply as rules_apply
-from advised import capture_outcome, commands_in, not_taken, refused, shape, split_words
+from advised import capture_outcome, commands_in, not_taken, parser_of, refused, shape, split_words
 from here import IS_WHOLE, sample
 from hwdyno.analysis.estimates import interval
 from hwdyno.cli.main import main, make_parser
@@ -43,7 +43,7 @@ KERNELS = HOST.kernels()
 def make_plan(line: str, path: Path) -> Plan | None:
     """The plan that a command makes; none for training, whose data set settles it."""
     name, *words = split_words(line)
-    args = make_parser(name).read(words)
+    args = parser_of(name).read(words)
     args.path = path
     if name not in {"storage", "memory", "compute", "network"}:
         return None

@@ -177,7 +177,7 @@ def test_a_table_of_changes_has_one_unit_for_what_is_moved() -> None:
 def test_on_the_simulated_machine(tmp_path: Path) -> None:
     """Nothing changes between like runs, and a machine that lost a tenth of everything is slower."""
     false = found = 0
-    cases = sample(5, 10)
+    cases = sample(3, 10)
     for seed in range(cases):
         core = Core.random(seed, noise=0.03)
         slow = replace(

@@ -7,6 +7,7 @@ import math
 import re
 import struct
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -46,9 +47,12 @@ class Histogram:
     @classmethod
     def index(cls, value: int) -> int:
         """The bucket of ``value``."""
-        exponent = (value | (1 << cls.SUB_BITS)).bit_length() - 1 - cls.SUB_BITS
-        last = ((cls.TOP_BITS - cls.SUB_BITS + 1) << cls.SUB_BITS) - 1
-        return min((exponent << cls.SUB_BITS) + (value >> exponent), last)
+        if value < 1 << cls.SUB_BITS:
+            return value
+        if value >= 1 << cls.TOP_BITS:
+            return ((cls.TOP_BITS - cls.SUB_BITS + 1) << cls.SUB_BITS) - 1
+        exponent = value.bit_length() - 1 - cls.SUB_BITS
+        return (exponent << cls.SUB_BITS) + (value >> exponent)
 
     @classmethod
     def bounds(cls, index: int) -> tuple[int, int]:
@@ -61,9 +65,10 @@ class Histogram:
     @classmethod
     def from_values(cls, values: Iterable[float]) -> Histogram:
         """A histogram of the values, rounded to whole ns."""
-        made = cls()
-        for value in values:
-            made.record(round(value))
+        made, whole = cls(), [round(value) for value in values]
+        if whole:
+            made.count, made.sum, made.min, made.max = len(whole), sum(whole), min(whole), max(whole)
+            made.buckets = dict(Counter(map(cls.index, whole)))
         return made
 
     @classmethod

@@ -54,7 +54,11 @@ class Applies:
 
     def to(self, case: Case) -> bool:
         """Whether the rule applies to this point, curve or experiment."""
-        result, curve = case.result, case.curve
+        return self.to_experiment(case) and self.to_part(case)
+
+    def to_experiment(self, case: Case) -> bool:
+        """Whether the rule applies to the experiment of this case, as far as its points and curves do not decide."""
+        result = case.result
         if (self.kernels and result.kernel not in self.kernels) or result.kernel in self.not_kernels:
             return False
         if (self.resources and result.resource not in self.resources) or not self.where(case.resource):
@@ -65,8 +69,11 @@ class Applies:
             return False
         if self.imported not in {None, case.is_imported} or (self.roles and result.load_axis.role not in self.roles):
             return False
-        if self.loads and result.load not in self.loads:
-            return False
+        return not self.loads or result.load in self.loads
+
+    def to_part(self, case: Case) -> bool:
+        """Whether a rule that applies to the experiment applies to this point, curve or experiment."""
+        result, curve = case.result, case.curve
         if curve is not None and self.states and curve.state not in self.states:
             return False
         points = (case.point,) if case.at >= 0 else result.points

@@ -34,9 +34,9 @@ def explain(run: Run) -> Run:
     judged: list[ExperimentResult] = []
     hits: dict[tuple[str, str], list[Hit]] = defaultdict(list)
     for result in run.experiments:
-        points = []
+        points, rules = [], _rules_for("point", Case(run, result))
         for at, point in enumerate(result.points):
-            verdicts = _drop_explained(_verdicts("point", Case(run, result, at)))
+            verdicts = _drop_explained(_verdicts(rules, Case(run, result, at)))
             for rule, verdict, dependent in verdicts:
                 hits[rule.name, result.resource].append(Hit(result, at, verdict, dependent))
             points.append(_judge_point(point, verdicts))
@@ -84,9 +84,18 @@ def _rules(scope: Scope) -> list[Rule]:
     return [rule for rule in all_rules() if rule.scope == scope]
 
 
-def _verdicts(scope: Scope, case: Case) -> list[tuple[Rule, Verdict]]:
-    """The verdicts of this scope's rules on a case, without rules that a more specific one replaces."""
-    apply = [rule for rule in _rules(scope) if attempt(f"the rule {rule.name}", partial(rule.applies.to, case), False)]
+def _rules_for(scope: Scope, case: Case) -> list[Rule]:
+    """The rules of a scope that may apply to parts of the case's experiment."""
+    return _that_apply(_rules(scope), lambda rule: rule.applies.to_experiment(case))
+
+
+def _that_apply(rules: list[Rule], applies: Callable[[Rule], bool]) -> list[Rule]:
+    return [rule for rule in rules if attempt(f"the rule {rule.name}", partial(applies, rule), False)]
+
+
+def _verdicts(rules: list[Rule], case: Case) -> list[tuple[Rule, Verdict]]:
+    """The verdicts of rules for an experiment on a part of it, without rules that a more specific one replaces."""
+    apply = _that_apply(rules, lambda rule: rule.applies.to_part(case))
     replaced = {name for rule in apply for name in rule.instead_of}
     return [(rule, verdict) for rule in apply if rule.name not in replaced for verdict in _call_rule(rule, case)]
 
@@ -140,12 +149,13 @@ def _before(point: Measurement) -> tuple[list[str], Validity]:
 def _of_the_rest(run: Run) -> Iterator[Finding]:
     """Findings on curves, experiments and the whole Run."""
     for result in map(in_one_state, run.experiments):
-        curves = ((curve, Case(run, result, curve=curve)) for curve in result.curves)
-        by_curve = [(rule, verdict, curve) for curve, case in curves for rule, verdict in _verdicts("curve", case)]
+        whole = Case(run, result)
+        curves, rules = ((curve, replace(whole, curve=curve)) for curve in result.curves), _rules_for("curve", whole)
+        by_curve = [(rule, verdict, curve) for curve, case in curves for rule, verdict in _verdicts(rules, case)]
         for rule, verdict, curve in sorted(by_curve, key=lambda found: all_rules().index(found[0])):
             says = add_caution(verdict.says, result, curve)
             yield make_finding(rule.name, replace(verdict, says=says, points=verdict.points or curve.points), result)
-        for rule, verdict in _verdicts("experiment", Case(run, result)):
+        for rule, verdict in _verdicts(_rules_for("experiment", whole), whole):
             yield make_finding(rule.name, verdict, result)
     for rule in _rules("run"):
         if rule.applies.to_run(run):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hwdyno.measure.experiments.catalogue import all, find, find_base
+from hwdyno.measure.experiments.catalogue import all, find, find_base, list_kernels, list_resources
 from hwdyno.measure.experiments.experiment import Experiment
 from hwdyno.measure.experiments.site_values import list_pairs
 
@@ -11,5 +11,7 @@ __all__ = [
     "all",
     "find",
     "find_base",
+    "list_kernels",
     "list_pairs",
+    "list_resources",
 ]

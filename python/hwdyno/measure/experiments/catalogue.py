@@ -43,7 +43,20 @@ def find(name: str) -> tuple[Experiment, ...]:
     return found
 
 
+@cache
 def find_base(resource: str, kernel: str) -> Experiment | None:
     """The experiment that a resource's command lays axes of a kernel over; none where the resource has none of it."""
     same = [experiment for experiment in all() if experiment.resource == resource and experiment.kernel == kernel]
     return next((experiment for experiment in same if experiment.base is not None), same[0] if same else None)
+
+
+@cache
+def list_resources(kernel: str) -> tuple[str, ...]:
+    """The resources of the experiments that measure a kernel, in their order."""
+    return tuple(dict.fromkeys(experiment.resource for experiment in all() if experiment.kernel == kernel))
+
+
+@cache
+def list_kernels(resource: str) -> tuple[str, ...]:
+    """The kernels of a resource's experiments, in their order."""
+    return tuple(dict.fromkeys(experiment.kernel for experiment in all() if experiment.resource == resource))

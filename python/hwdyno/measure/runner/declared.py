@@ -47,7 +47,7 @@ def _resource(experiment: Experiment) -> str:
     """The resource whose command runs the experiment's kernel."""
     if experiment.measured_by:
         return experiment.measured_by
-    owners = [catalogued.resource for catalogued in experiments.all() if catalogued.kernel == experiment.kernel]
+    owners = experiments.list_resources(experiment.kernel)
     return experiment.resource if experiment.resource in owners else next(iter(owners), experiment.resource)
 
 
@@ -62,7 +62,7 @@ def _find_default(planned: Planned, axis: Axis) -> Scalar:
     """The command's default for an axis; none where the axis must be given."""
     experiment = planned.experiment
     resource = _resource(experiment)
-    first = next((catalogued.kernel for catalogued in experiments.all() if catalogued.resource == resource), "")
+    first = next(iter(experiments.list_kernels(resource)), "")
     like = experiments.find_base(resource, experiment.kernel)
     if axis.name in {*experiment.named_as, *BY_PROFILE, *_SIZED} or like is None:
         return None

@@ -121,21 +121,22 @@ def _tokens_by_gap(answer: Answer) -> tuple[int, ...]:
 def record_histograms(requests: Sequence[AnsweredRequest]) -> dict[str, Histogram]:
     """The whole distribution of each kind of time, by the names of ``FORMULAS``."""
     are_kept_back = one_piece_share(requests) >= KEPT_BACK
-    found = {name: Histogram() for name in FORMULAS}
-    for request in requests:
-        found["total"].record(_ns(request.last_s - request.due_s))
-        found["send_lag"].record(_ns(request.sent_s - request.due_s))
-        if request.in_one_piece and are_kept_back:
-            continue  # Neither its first token nor any other has a time.
-        found["first_token"].record(_ns(request.first_s - request.due_s))
-        found["first_token_sent"].record(_ns(request.first_s - request.sent_s))
-        if (per_token := request.per_token_s) is not None:
-            found["per_token"].record(_ns(per_token))
-        for gap in request.gaps_s:
-            found["chunk_gap"].record(_ns(gap))
+    # Neither the first token nor any other of an answer in one piece has a time where the server keeps answers back.
+    timed = [request for request in requests if not (request.in_one_piece and are_kept_back)]
+    values_ns = {
+        "total": [_ns(request.last_s - request.due_s) for request in requests],
+        "send_lag": [_ns(request.sent_s - request.due_s) for request in requests],
+        "first_token": [_ns(request.first_s - request.due_s) for request in timed],
+        "first_token_sent": [_ns(request.first_s - request.sent_s) for request in timed],
+        "per_token": [_ns(request.per_token_s) for request in timed if request.per_token_s is not None],
+        "chunk_gap": [_ns(gap) for request in timed for gap in request.gaps_s],
+    }
+    found = {name: Histogram.from_values(values) for name, values in values_ns.items()}
+    found["token_gap"] = Histogram()
+    for request in timed:
         for gap, tokens in zip(request.gaps_s, request.tokens_by_gap, strict=False):
             found["token_gap"].record(_ns(gap / tokens) if tokens else 0, tokens)
-    return {name: histogram for name, histogram in found.items() if histogram.count}
+    return {name: found[name] for name in FORMULAS if found[name].count}
 
 
 def one_piece_share(requests: Sequence[AnsweredRequest]) -> float:
