@@ -20,11 +20,13 @@ from hwdyno.measure import experiments, plan, scenarios, workspace
 from hwdyno.measure.hosts import Host
 from hwdyno.measure.hosts.local import Local
 from hwdyno.measure.runner.allowance import Allowance
+from hwdyno.measure.runner.observers import Silent
+from hwdyno.measure.runner.point import PointInWork
 from hwdyno.measure.scenarios import Interrupted, Preparation, Scenario
 from hwdyno.measure.scenarios.preparation import FolderOfPoints, Says
-from hwdyno.measure.scenarios.scenario import together
-from hwdyno.model.words import UserError
-from hwdyno.system.store import Store
+from hwdyno.measure.scenarios.scenario import Bench, together
+from hwdyno.model.words import Run, UserError
+from hwdyno.system.store import Store, new_id
 from scenario_commands import place as place
 from simulation.host import SimulatedHost, SimulatedMachine
 
@@ -141,7 +143,11 @@ def test_nothing_is_made_for_a_part_that_the_budget_skips(
     scenario, notes = reading(tmp_path, sizes, budget_s)
     messages: list[str] = []
     with scenario.ready(HOST, messages.append) as ready:
-        assert notes == [f"make {name}" for name in made]
+        assert notes == [] and ready.making is not None
+        assert [ready.making.make(experiment, None, silent) for experiment in ready.experiments] == [""] * len(
+            ready.experiments
+        )
+        assert notes == [f"make {name}" for name in made] and ready.making.unmade_s(sizes) == 0
     left_out = set(sizes) - set(made)
     assert {planned.experiment.name for planned in ready.experiments} == {
         planned.experiment.name for planned in scenario.plan.experiments
@@ -152,14 +158,81 @@ def test_nothing_is_made_for_a_part_that_the_budget_skips(
 
 
 def test_what_is_made_slower_than_planned_costs_those_behind_it(tmp_path: Path) -> None:
-    scenario, _ = reading(tmp_path, {"memory.threads": 4 * 10**9, "compute.threads": 4 * 10**9}, 8.0)
-    first, second = scenario.preparations
-    slow = replace(scenario, preparations=(Slow(where=first.where, bytes=first.bytes), second))
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(time, "monotonic", iter(range(0, 10_000, 7)).__next__)
-        with slow.ready(HOST, silent) as ready:
-            pass
-    assert "compute.threads" not in {planned.experiment.name for planned in ready.experiments}
+    scenario, notes = reading(tmp_path, {"memory.threads": 4 * 10**9, "compute.threads": 4 * 10**9}, 20.0)
+    with scenario.ready(HOST, silent) as ready:
+        first, second, _ = ready.experiments
+        making = ready.making
+        both = {"memory.threads", "compute.threads"}
+        assert making is not None and making.unmade_s(both) == 4.0 and making.unmade_s({"memory.levels"}) == 0
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(time, "monotonic", iter(range(0, 10_000, 7)).__next__)
+            assert making.make(first, 12.0, silent) == ""
+        assert making.unmade_s(both) == 7.0, "what took 7 s instead of 2 s will take as long again"
+        points = {name: [PointInWork(0, {}, first.declaration)] for name in both}
+        assert Allowance(ready, points).left_s == pytest.approx(20.0 - 7.0 - ready.ending_s, abs=0.5)
+        points["compute.threads"][0].done = True
+        assert Allowance(ready, points).left_s == pytest.approx(20.0 - ready.ending_s, abs=0.5)
+        assert "compute.threads" in making.make(second, 0.1, silent)
+    assert notes == ["make memory.threads", "remove memory.threads"]
+
+
+class Noting(SimulatedHost):
+    """Notes which file each reading reads."""
+
+    def __init__(self, notes: list[str]) -> None:
+        super().__init__(SimulatedMachine())
+        self.notes = notes
+
+    def run(self, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        known = dict(parameters)
+        if path := known.pop("path", ""):
+            self.notes.append(f"read {Path(path).name}")
+        return super().run(kernel, known)
+
+
+def measured(tmp_path: Path, scenario: Scenario, notes: list[str]) -> Run:
+    store, host = Store(tmp_path / "store"), Noting(notes)
+    with scenario.ready(host, silent) as ready:
+        return scenario.measure(ready, Bench(host=host, store=store, run_id=new_id(), progress=Silent()))
+
+
+def test_what_an_experiment_reads_is_made_just_before_it(tmp_path: Path) -> None:
+    scenario, notes = reading(tmp_path, {"memory.threads": 10**9, "compute.threads": 10**9}, None)
+    run = measured(tmp_path, scenario, notes)
+    order = [note for note, before in zip(notes, ["", *notes], strict=False) if note != before]
+    assert order == [
+        "make memory.threads", "read memory.threads", "make compute.threads", "read compute.threads",
+        "remove compute.threads", "remove memory.threads",
+    ]  # fmt: skip
+    assert not run.degraded and len(run.experiments) == 3
+
+
+def failing(scenario: Scenario, error: BaseException, notes: list[str], at: int = 1) -> Scenario:
+    """The scenario with one thing that cannot be made."""
+    preparations = list(scenario.preparations)
+    replaced = preparations[at]
+    preparations[at] = Noted(name=replaced.where.name, notes=notes, where=replaced.where, bytes=1000, fails=error)
+    return replace(scenario, preparations=tuple(preparations))
+
+
+def test_what_cannot_be_made_costs_its_own_experiment_alone(tmp_path: Path) -> None:
+    scenario, notes = reading(tmp_path, {"memory.threads": 10**9, "compute.threads": 10**9}, None)
+    run = measured(tmp_path, failing(scenario, UserError("the disk is full"), notes), notes)
+    points = {result.name: len(result.points) for result in run.experiments}
+    assert points["compute.threads"] == 0 and points["memory.threads"] and points["memory.levels"]
+    assert run.degraded == ("compute.threads: the disk is full",)
+    assert "read compute.threads" not in notes
+
+
+def test_an_interrupt_while_something_is_made_keeps_what_was_measured(tmp_path: Path) -> None:
+    scenario, notes = reading(tmp_path, {"memory.threads": 10**9, "compute.threads": 10**9}, None)
+    run = measured(tmp_path, failing(scenario, Interrupted("interrupted while b was made"), notes), notes)
+    assert "interrupted while b was made" in run.degraded and any("interrupted" in why for why in run.degraded[1:])
+    assert [result.name for result in run.experiments if result.points] == ["memory.threads"]
+    assert notes[-2:] == ["remove compute.threads", "remove memory.threads"]
+    with pytest.raises(Interrupted, match="while a was made"):
+        measured(tmp_path, failing(scenario, Interrupted("interrupted while a was made"), notes, at=0), notes)
+    assert len(list(Store(tmp_path / "store").history())) == 1
 
 
 def test_preparing_time_is_not_points(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hwdyno.measure.plan.plan import NO_LIMITS, Limits, Plan, Planned, every
+from hwdyno.measure.plan.plan import NO_LIMITS, Limits, Making, Plan, Planned, every
 from hwdyno.measure.plan.plan_file import read_toml
 from hwdyno.measure.plan.planning import BY_PROFILE, MAX_SEED, Given, build, read_axis, select
 from hwdyno.measure.plan.profiles import PROFILES, Profile, choose_budget
@@ -32,6 +32,7 @@ __all__ = [
     "WRITE_BYTES_S",
     "Given",
     "Limits",
+    "Making",
     "Plan",
     "Planned",
     "Profile",

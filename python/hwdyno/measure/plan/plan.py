@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol
 
 from hwdyno.measure.experiments import Experiment
 from hwdyno.measure.plan.profiles import Profile
@@ -43,6 +45,11 @@ class Planned:
         return once_s + self.count_pairs(plan) * (once_s + self.peer_overhead_s)
 
     @property
+    def needs_data_file(self) -> bool:
+        """Whether it works on the data file that the run lays out."""
+        return "data_file" in self.experiment.needs
+
+    @property
     def writes(self) -> bool:
         """Whether any point writes into the data file."""
         return any(self.write_share(point) > 0 for point in self.points)
@@ -69,6 +76,20 @@ class Limits:
 NO_LIMITS = Limits()
 
 
+class Making(Protocol):
+    """What experiments read, each part made just before its first reading."""
+
+    def unmade_s(self, names: Collection[str]) -> float:
+        """Seconds that making what these experiments still lack takes at least."""
+
+    def make(self, planned: Planned, left_s: float | None, says: Callable[[str], None]) -> str:
+        """Make what an experiment reads, unless it is there, in the ``left_s`` that a budget has for it.
+
+        Returns why it is left out; nothing where it can be read. Raises ``UserError`` for what the machine refused, and
+        ``KeyboardInterrupt`` with what becomes of what was begun.
+        """
+
+
 @dataclass(frozen=True)
 class Plan:
     """Everything that a run needs to know before it begins."""
@@ -86,6 +107,8 @@ class Plan:
     """The part of the budget kept for what follows the readings."""
     left_out: tuple[str, ...] = ()
     """Why experiments are missing, a sentence each."""
+    making: Making | None = field(default=None, compare=False, repr=False)
+    """What makes the data of each experiment; none where they are there."""
     command: str = "hwdyno"
     study: str = ""
     destroy: str = ""
@@ -108,7 +131,7 @@ class Plan:
     @property
     def needs_data_file(self) -> bool:
         """Whether a data file has to be laid out."""
-        return any("data_file" in planned.experiment.needs for planned in self.experiments)
+        return any(planned.needs_data_file for planned in self.experiments)
 
     @property
     def data_bytes(self) -> int:
@@ -116,7 +139,7 @@ class Plan:
         ends = [
             int(parameters.get("offset") or 0) + int(parameters.get("size") or 0)
             for planned in self.experiments
-            if "data_file" in planned.experiment.needs
+            if planned.needs_data_file
             for parameters in every(planned)
         ]
         return max(ends, default=0)
@@ -132,7 +155,7 @@ class Plan:
             self,
             experiments=tuple(
                 replace(planned, fixed={**planned.fixed, "size": size_bytes})
-                if "data_file" in planned.experiment.needs and "size" in planned.fixed
+                if planned.needs_data_file and "size" in planned.fixed
                 else planned
                 for planned in self.experiments
             ),

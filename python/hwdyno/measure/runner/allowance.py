@@ -49,8 +49,17 @@ class Allowance:
 
     @property
     def left_s(self) -> float | None:
-        """Seconds of the budget that are left; none without a budget."""
-        return None if self.budget_s is None else self.budget_s - self.run_s
+        """Seconds of the budget that are left for readings and their explanation; none without a budget."""
+        return None if self.budget_s is None else self.budget_s - self.run_s - self._unmade_s
+
+    @property
+    def _unmade_s(self) -> float:
+        """Seconds for making what the experiments that are still to be read lack."""
+        if self.plan.making is None:
+            return 0.0
+        return self.plan.making.unmade_s(
+            {name for name, points in self.points.items() if not all(point.done for point in points)}
+        )
 
     @property
     def unreserved_s(self) -> float | None:

@@ -100,7 +100,7 @@ class _PlanSteps(PlanRun):
             "repeat": repeat,
             "kernel": planned.experiment.kernel,
             "parameters": {name: value for name, value in parameters.items() if name != "path"},
-            "on_data_file": "data_file" in planned.experiment.needs,
+            "on_data_file": planned.needs_data_file,
         }
 
 

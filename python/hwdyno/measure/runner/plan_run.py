@@ -26,6 +26,7 @@ from hwdyno.measure.runner.layout import lay_out
 from hwdyno.measure.runner.near_knee import NOTE, near_the_knee
 from hwdyno.measure.runner.observers import Journal, Keeper, NextReading, Progress, Silent
 from hwdyno.measure.runner.point import WARM_UP, PointInWork, make_seed
+from hwdyno.measure.runner.readiness import make_ready
 from hwdyno.measure.runner.run_record import RunRecord
 from hwdyno.measure.runner.sizing import size_working_sets
 from hwdyno.measure.runner.turns import Turns
@@ -89,10 +90,9 @@ class PlanRun(RunRecord):
         self.plan, notes = self._on(machines)
         self.notes += notes
         self.degraded += plan.left_out
-        limits = plan.limits
         for note in notes:
             self.progress.says(note.says)
-        self._find_ceilings(machines, limits)
+        self._find_ceilings(machines, plan.limits)
         header = self._header(run_id, begun, machines)
         with signals.keeping(), announce_run():
             journal = store.begin(header)
@@ -100,13 +100,15 @@ class PlanRun(RunRecord):
                 self._measure(place, journal)
                 if self.failure and not (self.readings or self.interrupted):
                     raise UserError(self.failure)
-            except KeyboardInterrupt:
-                self.interrupted = True
-            except BaseException:
-                self._close()
-                if not self.readings:
-                    journal.abandon()
-                raise
+            except BaseException as error:
+                self.interrupted = isinstance(error, KeyboardInterrupt)
+                # An interrupt with a text came while something was made for the next reading.
+                if not self.interrupted or (str(error) and not self.readings):
+                    self._close()
+                    if not self.readings:
+                        journal.abandon()
+                    raise
+                self.degraded += filter(None, [str(error)])
             self._close()
             return self._finish(header, journal, explain)
 
@@ -191,8 +193,8 @@ class PlanRun(RunRecord):
             names = ", ".join(planned.experiment.name for planned in block)
             if begun and self.allowance.is_spent:
                 total = format_duration(self.plan.budget_s or 0.0)
-                self._stop(block, f"{names} was skipped: the budget of {total} was used up")
-            elif self.lost and _on_data_file(block):
+                self._stop(block, f"{names} was skipped: the budget of {total} has no time left for it")
+            elif self.lost and any(planned.needs_data_file for planned in block):
                 self._stop(block, f"{names} was skipped: its storage is gone")
             else:
                 with self._guard_experiments(block):
@@ -227,7 +229,7 @@ class PlanRun(RunRecord):
         try:
             yield
         except StopError as stop:
-            self.lost = self.lost or _on_data_file(experiments)
+            self.lost = self.lost or any(planned.needs_data_file for planned in experiments)
             names = [f"{planned.experiment.name}: " for planned in experiments]
             self._remember_failure(str(stop).removeprefix(names[0] if len(names) == 1 else ""))
             self._stop(experiments, str(stop))
@@ -329,6 +331,7 @@ class PlanRun(RunRecord):
 
     def _warm_up(self, planned: Planned, point: PointInWork) -> None:
         signals.check()
+        make_ready(planned, self.allowance, self.progress.says, is_first=not self.readings)
         parameters = self._parameters(planned, point, WARM_UP)
         for name, max_s in (("runtime", WARM_UP_S), ("ramp_time", 0.0), ("startdelay", 0.0)):
             if name in parameters:
@@ -350,6 +353,7 @@ class PlanRun(RunRecord):
     def _read(self, planned: Planned, point: PointInWork, journal: Journal) -> None:
         """Take one reading of one point, with its peers' in turn; settle the point if it is precise now."""
         signals.check()
+        make_ready(planned, self.allowance, self.progress.says, is_first=not self.readings)
         name, begun, chosen = planned.experiment.name, time.monotonic(), self.allowance.choose_timing(point)
         parameters = self._parameters(planned, point, len(point.readings), chosen)
         self._begin(self._step(planned, point))
@@ -421,7 +425,7 @@ class PlanRun(RunRecord):
             parameters["interval_s"] = max(MIN_INTERVAL_S, min(MAX_INTERVAL_S, runtime / SAMPLES))
         if "seed" in unset:
             parameters["seed"] = make_seed(self.plan.seed, planned.experiment.name, point.index, repeat)
-        if self.workspace is not None and "data_file" in planned.experiment.needs:
+        if self.workspace is not None and planned.needs_data_file:
             parameters["path"] = str(self.workspace.data)
             if self.workspace.place.written and planned.writes:
                 parameters |= {"destroy": self.plan.destroy, "serial": self.plan.serial}
@@ -444,7 +448,3 @@ class PlanRun(RunRecord):
         point.peers = self._peer_results(planned, point)
         self._keep(journal, name, point, point.measurement)
         self.progress.end_point(name, point.measurement, rate_word(planned.experiment.resource, planned.declaration))
-
-
-def _on_data_file(experiments: Sequence[Planned]) -> bool:
-    return any("data_file" in planned.experiment.needs for planned in experiments)

@@ -132,12 +132,12 @@ class RunRecord:
         same["seed"] = self.plan.seed
         for name in (*planned.declaration.consent, "overwrite"):
             same.pop(name, None)  # Typed each time, and no property of what was measured.
-        if "data_file" in planned.experiment.needs:
+        if planned.needs_data_file:
             same["path"] = str(self.plan.path)
         return same
 
     def _make_measurement(self, planned: Planned, point: PointInWork, ended_by: str) -> Measurement:
-        notes = self.notes if "data_file" in planned.experiment.needs else ()
+        notes = self.notes if planned.needs_data_file else ()
         return point.to_measurement(self.plan.profile, ended_by, notes)
 
     def _keep(self, journal: Journal, name: str, point: PointInWork, measurement: Measurement) -> None:

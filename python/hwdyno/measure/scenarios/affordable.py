@@ -26,7 +26,7 @@ def list_unaffordable(
         making_s = sum(made.seconds(write_bytes_s) for made in needs)
         if not making_s:
             continue
-        takes_s = making_s + _shortest_s(planned, plan)
+        takes_s = making_s + shortest_s(planned, plan)
         if takes_s <= left_s:
             left_s -= takes_s
             chosen += needs
@@ -52,7 +52,7 @@ def explain_left_out(plan: Plan, names: Collection[str]) -> str:
     )
 
 
-def _shortest_s(planned: Planned, plan: Plan) -> float:
+def shortest_s(planned: Planned, plan: Plan) -> float:
     """Seconds of a warm-up and one reading of an experiment."""
     shortest = Timing(min(SHORTEST_S, plan.profile.runtime_s), 0.05, 1, 1)
     return 2 * reading_s(planned, planned.points[0], shortest, plan.given)

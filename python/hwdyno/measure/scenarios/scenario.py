@@ -13,6 +13,7 @@ from hwdyno.measure.dry_run import Line, listing
 from hwdyno.measure.plan import WRITE_BYTES_S, Plan
 from hwdyno.measure.scenarios import data_file
 from hwdyno.measure.scenarios.affordable import explain_left_out, list_unaffordable, uses
+from hwdyno.measure.scenarios.on_demand import OnDemand, is_on_demand
 from hwdyno.measure.scenarios.preparation import Preparation, Says
 from hwdyno.model.words import Run, UserError
 from hwdyno.system import signals
@@ -96,7 +97,10 @@ class Scenario:
 
     @contextlib.contextmanager
     def ready(self, host: Host, says: Says) -> Iterator[Plan]:
-        """The plan, ready to be measured, with everything prepared; all of it is removed at the end, also on errors."""
+        """The plan, ready to be measured; what is prepared is removed at the end, also on errors.
+
+        What experiments read, and takes time to make, is made just before the first of them is measured.
+        """
         from hwdyno.measure.hosts.measured_site import make_site
 
         signals.check()
@@ -108,12 +112,16 @@ class Scenario:
         began = time.monotonic()
         with signals.keeping(), contextlib.ExitStack() as outer:
             made = contextlib.ExitStack()
-            outer.push(_delay_exit(made))
+            demand = OnDemand(self.plan, host, made, [])
+            outer.push(_delay_exit(made, demand))
             outer.enter_context(signals.at_leave(signals.Stage.REMOVE, made.close))
             plan = self.plan
             for at, preparation in enumerate(self.preparations):
                 plan = _leave_out(plan, self.preparations[at:], time.monotonic() - began, says)
                 if _is_for_nothing(preparation, self.plan, plan):
+                    continue
+                if self._waits(host) and is_on_demand(preparation, plan):
+                    demand.unmade.append(preparation)
                     continue
                 if not made.enter_context(preparation.make_available(host, says)):
                     kept = (
@@ -123,7 +131,16 @@ class Scenario:
                     )
                     plan = replace(plan, experiments=tuple(kept))
             made_s = time.monotonic() - began
-            yield replace(plan, prepared_s=made_s, ending_s=REMOVAL_SHARE * made_s)
+            names = {planned.experiment.name for planned in plan.experiments}
+            ending_s = REMOVAL_SHARE * (made_s + demand.unmade_s(names))
+            yield replace(plan, prepared_s=made_s, ending_s=ending_s, making=demand if demand.unmade else None)
+
+    def _waits(self, host: Host) -> bool:
+        """Whether what an experiment reads can wait until it is measured: its plan is measured here, in its order."""
+        from hwdyno.measure.hosts.elsewhere import Elsewhere
+
+        in_order = type(self).measure is Scenario.measure
+        return in_order and not self.is_prepared_only and not isinstance(host, Elsewhere)
 
     def measure(self, plan: Plan, bench: Bench) -> Run:
         """Measure the plan that ``ready`` gave."""
@@ -181,13 +198,19 @@ def _is_for_nothing(preparation: Preparation, whole: Plan, plan: Plan) -> bool:
 
 
 def _delay_exit(
-    stack: contextlib.ExitStack,
+    stack: contextlib.ExitStack, demand: OnDemand
 ) -> Callable[[type[BaseException] | None, BaseException | None, TracebackType | None], bool | None]:
-    """The stack's end, for which a process that leaves waits."""
+    """The stack's end, for which a process that leaves waits.
+
+    What an interrupt of ``demand`` left behind ends with it, although the Run is kept.
+    """
 
     def end(
         kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
+        stop = demand.interrupted
+        if error is None and stop is not None:
+            kind, error, traceback = type(stop), stop, stop.__traceback__
         with signals.delay_exit():
             return stack.__exit__(kind, error, traceback)
 
