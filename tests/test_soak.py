@@ -98,9 +98,9 @@ def test_steady_growth_is_exact() -> None:
     assert (verdict.word, verdict.slope.low, verdict.slope.value, verdict.slope.high) == ("GROWS", 1, 1, 1)
 
 
-def soaked(*words: str) -> subprocess.CompletedProcess[str]:
+def soaked(*words: str, rounds: int = 12) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(ROOT / "tests"), str(ROOT / "python")])
-    line = [sys.executable, "-m", "soak", "--rounds", "12", "--only", "history", *words]
+    line = [sys.executable, "-m", "soak", "--rounds", str(rounds), "--only", "history", *words]
     return subprocess.run(line, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
 
 
@@ -127,7 +127,8 @@ def test_commands_that_leak_nothing_pass(tmp_path: Path) -> None:
     ],
 )
 def test_a_planted_leak_is_found(tmp_path: Path, planted: str, says: str, word: str) -> None:
-    done = soaked("--path", str(tmp_path), "--plant", planted)
+    # What stays behind a command is seen after the first one; what grows is told by many.
+    done = soaked("--path", str(tmp_path), "--plant", planted, rounds=1 if word == "BAD" else 12)
     assert done.returncode == 1, done.stdout + done.stderr
     assert [word for line in done.stdout.splitlines() if says in line and word in line], done.stdout
     assert not any(tmp_path.iterdir())

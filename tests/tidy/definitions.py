@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
-from tidy.sources import Module, Tree, dynamic_imports
+from tidy.sources import Module, Tree, dynamic_imports, walk
 
 MAX_LINES = 60
 REASON = "long because"
@@ -82,7 +82,7 @@ def _uses(key: _Key, scopes: Mapping[str, _Scope]) -> Iterator[_Key]:
     scope = scopes[key[0]]
     roots = scope.definitions.get(key[1], []) if key[1] else _loose(scope)
     for root in roots:
-        for node in ast.walk(root):
+        for node in walk(root):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 yield from _meant(scope, node.id, scopes)
             elif isinstance(node, ast.Attribute):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -10,6 +11,19 @@ from pathlib import Path
 from typing import TypeVar, cast
 
 _Node = TypeVar("_Node", bound=ast.AST)
+
+
+def walk(root: ast.AST) -> list[ast.AST]:
+    """A node and all below it, in the order of ``ast.walk`` and in half of its time."""
+    found = [root]
+    # The list grows while it is walked.
+    for node in found:
+        for value in vars(node).values():
+            if isinstance(value, list):
+                found += [part for part in value if isinstance(part, ast.AST)]
+            elif isinstance(value, ast.AST):
+                found.append(value)
+    return found
 
 
 @dataclass(frozen=True)
@@ -23,13 +37,18 @@ class Module:
 
     @cached_property
     def tree(self) -> ast.Module:
-        """The syntax tree."""
-        return ast.parse(self.text)
+        """The syntax tree, out of sight of the collector, which would walk all trees so far many times."""
+        gc.disable()
+        try:
+            return ast.parse(self.text)
+        finally:
+            gc.freeze()
+            gc.enable()
 
     @cached_property
     def _by_kind(self) -> dict[type[ast.AST], list[ast.AST]]:
         found: dict[type[ast.AST], list[ast.AST]] = {}
-        for node in ast.walk(self.tree):
+        for node in walk(self.tree):
             found.setdefault(type(node), []).append(node)
         return found
 
