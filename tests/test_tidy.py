@@ -73,8 +73,8 @@ INSIDE: dict[str, dict[str, set[str]]] = {
         "web_post": set(),
     },
     "analysis": {
-        **{"ceilings": set(), "resources": {"ceilings"}, "estimates": set()},
-        **{"samples": {"estimates"}, "states": {"estimates"}, "curves": {"states", "estimates"}},
+        **{"ceilings": set(), "resources": {"ceilings"}, "chances": set(), "estimates": {"chances"}},
+        **{"samples": {"chances", "estimates"}, "states": {"chances", "estimates"}, "curves": {"states", "estimates"}},
         "mlperf_storage": set(),
     },
     "measure": {

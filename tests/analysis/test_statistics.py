@@ -7,9 +7,11 @@ import random
 from statistics import NormalDist
 
 import pytest
+from hwdyno.analysis import chances
 from hwdyno.analysis import estimates as st
 from hwdyno.model.histogram import Histogram
 from hwdyno.model.words import Value
+from scipy import special
 from scipy.stats import binom, false_discovery_control
 
 
@@ -309,3 +311,18 @@ def test_repeats_are_skewed_from_three_standard_errors_on(sigma: float, skewed: 
     assert found is not None and found == pytest.approx(3, abs=0.03)
     why = st.interval_of_repeats([1 / time for time in times], "x")[1]
     assert why == ("the 60 repeats are clearly skewed" if skewed else "")
+
+
+@pytest.mark.parametrize("degrees", [1, 1.5, 2, 5, 29, 1e3, 1e5])
+def test_tails_are_those_of_scipy(degrees: float) -> None:
+    for at in (0.0, 1e-3, 0.3, 1.0, 2.5, 40.0, 1e3):
+        assert chances.t_tail(degrees, at) == pytest.approx(float(special.stdtr(degrees, -at)), rel=1e-8, abs=1e-290)
+        assert chances.t_tail(degrees, -at) == pytest.approx(float(special.stdtr(degrees, at)), rel=1e-8)
+        for above in (1, 3, 40):
+            expected = float(special.fdtrc(above, degrees, at))
+            assert chances.f_tail(above, degrees, at) == pytest.approx(expected, rel=1e-7, abs=1e-290)
+        expected = float(special.chdtrc(degrees, degrees * at))
+        assert chances.chi_square_tail(degrees, degrees * at) == pytest.approx(expected, rel=1e-8, abs=1e-290)
+    for chance in (1e-6, 0.025, 0.3, 0.5):
+        assert chances.t_of_tail(degrees, chance) == pytest.approx(-float(special.stdtrit(degrees, chance)), rel=1e-8)
+    assert chances.t_tail(degrees, math.inf) == chances.f_tail(2, degrees, math.inf) == 0

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
+from hwdyno.analysis.chances import t_of_tail
 from hwdyno.model.words import Value
 
 CONFIDENCE = 0.95
@@ -81,9 +82,7 @@ def coefficient_of_variation(values: Sequence[float]) -> float | None:
 
 def t_quantile(degrees: float, confidence: float = CONFIDENCE) -> float:
     """Student's t for a two-sided interval."""
-    from scipy.special import stdtrit
-
-    return float(stdtrit(degrees, 0.5 + confidence / 2))
+    return t_of_tail(degrees, (1 - confidence) / 2)
 
 
 def false_discovery_rates(p_values: Sequence[float]) -> list[float]:

@@ -12,6 +12,7 @@ from functools import cache
 from itertools import count, groupby, pairwise
 
 from hwdyno.analysis import estimates
+from hwdyno.analysis.chances import chi_square_tail, f_tail
 from hwdyno.model.words import Measurement, Value
 
 MODES_NOTE = "two_modes"
@@ -128,8 +129,6 @@ def shared_modes(points: Sequence[Sequence[Sequence[float]]]) -> Modes | None:
     others may have missed it by chance: the index of dispersion of how often each point entered the lower level
     (Fisher, Statistical Methods for Research Workers, 1932, section 16), with each entry counted by how long it stayed.
     """
-    from scipy.special import chdtrc
-
     found = [two_modes(repeats) for repeats in points]
     if sum(modes is not None and modes.named for modes in found) < MIN_POINTS:
         return None
@@ -144,7 +143,7 @@ def shared_modes(points: Sequence[Sequence[Sequence[float]]]) -> Modes | None:
     dispersion = (
         math.fsum((sum(lengths) - due) ** 2 / due for lengths, due in zip(stays, expected, strict=True)) / weight
     )
-    if chdtrc(len(points) - 1, dispersion) < UNEVEN:
+    if chi_square_tail(len(points) - 1, dispersion) < UNEVEN:
         return None
     ratios = [
         (modes.low / modes.high, sum(lengths)) for modes, lengths in zip(found, stays, strict=True) if modes is not None
@@ -291,8 +290,6 @@ def disagreement(repeats: Sequence[Sequence[float]]) -> Disagreement | None:
     """
     if len(repeats) < 2 or min(map(len, repeats)) < MIN_EACH:
         return None
-    from scipy.special import fdtrc
-
     shortest = min(map(len, repeats))
     means = [estimates.mean(repeat) for repeat in repeats]
     centre = estimates.mean(means)
@@ -305,5 +302,5 @@ def disagreement(repeats: Sequence[Sequence[float]]) -> Disagreement | None:
     )
     between = estimates.standard_deviation(means) ** 2
     ratio = between / within if within > 0 else math.inf if between > 0 else 0.0
-    p_value = float(fdtrc(len(means) - 1, len(means) * (shortest - 1) / inflation, ratio))
+    p_value = f_tail(len(means) - 1, len(means) * (shortest - 1) / inflation, ratio)
     return Disagreement(p_value, (max(means) - min(means)) / centre)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from hwdyno.analysis.chances import f_tail
 from hwdyno.analysis.estimates import harmonic_mean, mean, t_quantile
 from hwdyno.model.point_details import Note
 from hwdyno.model.units import format_bytes, format_duration, format_percent, format_quantity
@@ -59,17 +60,17 @@ def change_in(points: Sequence[Measurement]) -> StateChange | None:
     share of the scatter that the cut explains, against what is left; its chance counts once for each place of a cut
     (Bonferroni). A drift is no change: a straight line over time must explain much less.
     """
-    import numpy as np
-
     known = [
         point
         for point in points
         if len(point.repeat_starts_s) == len(point.repeat_values) > 1 and min(point.repeat_values) > 0
     ]
-    owner = np.array([at for at, point in enumerate(known) for _ in point.repeat_values], dtype=int)
-    spare = len(owner) - len(known) - 1
+    spare = sum(len(point.repeat_values) for point in known) - len(known) - 1
     if len(known) < MIN_ACROSS or spare < MIN_SPARE:
         return None
+    import numpy as np
+
+    owner = np.array([at for at, point in enumerate(known) for _ in point.repeat_values], dtype=int)
     starts = np.array([start for point in known for start in point.repeat_starts_s])
     logs = np.log([value for point in known for value in point.repeat_values])
 
@@ -101,9 +102,7 @@ def change_in(points: Sequence[Measurement]) -> StateChange | None:
     left_by_drift = max(float((off**2).sum()) - drift, 0.0)
     if abs(shift) < -math.log1p(-MIN_CHANGE) or left_by_drift < unexplained * math.exp(MIN_EVIDENCE / spare):
         return None
-    from scipy.special import fdtrc
-
-    p_value = len(cuts) * float(fdtrc(1, spare, explained[best] / max(unexplained / spare, 1e-12)))
+    p_value = len(cuts) * f_tail(1, spare, float(explained[best]) / max(unexplained / spare, 1e-12))
     across = [found for point in known if (found := _measure_shift(point, float(cuts[best]))) is not None]
     alike = sum(found / shift >= 0.5 for found in across)
     if p_value >= MAX_P_VALUE or len(across) < MIN_ACROSS or alike < ALIKE_SHARE * len(across):

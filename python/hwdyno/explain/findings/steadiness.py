@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
+from hwdyno.analysis.chances import chi_square_tail, t_tail
 from hwdyno.analysis.estimates import fold, line_moves, mean, median
 from hwdyno.analysis.samples import MIN_EACH, each_over_time, persistence
 from hwdyno.explain.findings.applies import Applies, Rule
@@ -97,8 +98,6 @@ def step_in_each(point: Measurement) -> tuple[list[int], float] | None:
     The chances of the greatest t statistic over all places in each repeat (Bonferroni's bound) are combined by
     Fisher's method (Statistical Methods for Research Workers, 1932, section 21.1): 2n degrees of freedom.
     """
-    from scipy.special import chdtrc, stdtr
-
     repeats = each_over_time(point)
     if len(repeats) < 2 or min(map(mean, repeats)) <= 0:
         return None
@@ -114,8 +113,8 @@ def step_in_each(point: Measurement) -> tuple[list[int], float] | None:
         drops.append(1 - after / before if before > 0 else 0.0)
         error = spread * math.sqrt((1 / at + 1 / (count - at)) * (1 + ratio) / (1 - ratio))
         far = (before - after) / error if error > 0 else math.inf
-        chances.append(max(1e-300, min(1.0, count * float(stdtr(freedom, -min(far, 1e6))))))
-    together = float(chdtrc(2 * len(chances), -2 * math.fsum(map(math.log, chances))))
+        chances.append(max(1e-300, min(1.0, count * t_tail(freedom, min(far, 1e6)))))
+    together = chi_square_tail(2 * len(chances), -2 * math.fsum(map(math.log, chances)))
     drop = mean(drops)
     unsure = together > EACH_CHANCE or scatter > math.fsum(map(_about_line, repeats))
     return None if unsure or drop <= EACH_DROP or min(drops) <= drop / 2 else (steps, drop)
