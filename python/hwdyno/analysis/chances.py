@@ -13,6 +13,7 @@ from itertools import count
 from statistics import NormalDist
 
 _EXACT = 1e-15
+"""Relative change of a sum that ends it; so does one that is no number, which compares as false."""
 _NEAR_ZERO = 1e-300
 
 
@@ -37,13 +38,13 @@ def t_of_tail(degrees: float, chance: float) -> float:
         density = math.exp(scale - (degrees + 1) / 2 * math.log1p(t * t / degrees))
         step = (t_tail(degrees, t) - chance) / density
         t = max(0.0, t + step)
-        if abs(step) <= 1e-7 * t:  # The next would be its square.
+        if not abs(step) > 1e-7 * t:  # The next would be its square.
             break
     return t
 
 
 def f_tail(above: float, below: float, ratio: float) -> float:
-    """The chance that F of so many degrees of freedom above and below is ``ratio`` or more."""
+    """The chance that F with these degrees of freedom above and below is ``ratio`` or more."""
     if math.isinf(ratio):
         return 0.0
     whole = below + above * ratio
@@ -62,18 +63,20 @@ def chi_square_tail(degrees: float, value: float) -> float:
     for n in count(1):
         part *= x / (a + n)
         total += part
-        if part <= _EXACT * total:
+        if not part > _EXACT * total:
             return 1 - front * total
     raise AssertionError
 
 
-def _beta(a: float, b: float, x: float, rest: float) -> float:
-    """The regularized incomplete beta function of ``x``, where ``rest`` is 1 - x without the loss of its digits."""
-    if x <= 0 or rest <= 0:
+def _beta(a: float, b: float, x: float, complement: float) -> float:
+    """The regularized incomplete beta function of ``x``; ``complement`` is 1 - x with all of its digits."""
+    if x <= 0 or complement <= 0:
         return 0.0 if x <= 0 else 1.0
     if x > (a + 1) / (a + b + 2):
-        return 1 - _beta(b, a, rest, x)
-    front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log(rest)) / a
+        return 1 - _beta(b, a, complement, x)
+    front = (
+        math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log(complement)) / a
+    )
     return front / _fraction(1.0, _beta_terms(a, b, x))
 
 
@@ -92,6 +95,6 @@ def _fraction(first: float, terms: Iterator[tuple[float, float]]) -> float:
         d = 1 / (b + a * d or _NEAR_ZERO)
         c = b + a / c or _NEAR_ZERO
         value *= c * d
-        if abs(c * d - 1) <= _EXACT:
+        if not abs(c * d - 1) > _EXACT:
             break
     return value
