@@ -407,14 +407,13 @@ def huge_run() -> Run:
     Each point has separate histograms: of the whole latency, of its two parts, and of each direction.
     """
     points = []
-    # Drawing 1,056 latencies takes seconds: the counts of one per depth vary instead.
+    # Drawing 1,056 latencies takes seconds: the counts of one per depth vary instead, by bytes.
     shared = [latency(1e5 * 2**step, step, 50_000) for step in range(11)]
     drawn = [Histogram.unpack(summary.histogram) for summary in shared]
     rng = random.Random(56)
 
     def varied(step: int) -> Latency:
         made = drawn[step].merge(Histogram())
-        # A byte for each bucket: to draw millions of integers one by one takes seconds.
         changes = rng.randbytes(len(made.buckets))
         made.buckets = {
             at: max(1, count + change % 5 - 2)
