@@ -407,14 +407,18 @@ def huge_run() -> Run:
     Each point has separate histograms: of the whole latency, of its two parts, and of each direction.
     """
     points = []
-    # Drawing 1,056 latencies takes seconds: the counts of one per depth vary instead.
+    # Drawing 1,056 latencies takes seconds: the counts of one per depth vary instead, by bytes.
     shared = [latency(1e5 * 2**step, step, 50_000) for step in range(11)]
     drawn = [Histogram.unpack(summary.histogram) for summary in shared]
     rng = random.Random(56)
 
     def varied(step: int) -> Latency:
         made = drawn[step].merge(Histogram())
-        made.buckets = {at: max(1, count + rng.randint(-2, 2)) for at, count in made.buckets.items()}
+        changes = rng.randbytes(len(made.buckets))
+        made.buckets = {
+            at: max(1, count + change % 5 - 2)
+            for (at, count), change in zip(made.buckets.items(), changes, strict=True)
+        }
         return replace(shared[step], histogram=made.pack())
 
     for rw in ("read", "write", "randread", "randwrite", "randrw:70", "randrw:50"):
@@ -425,7 +429,8 @@ def huge_run() -> Run:
                     ops = queue_ops(depth * jobs) / (1 + (1 << size) / 30)
                     parameters: dict[str, Scalar] = {"rw": rw, "bs": block, "numjobs": jobs, "iodepth": depth}
                     point = measured(parameters, ops, depth * jobs, len(points), latency_ns=varied(step))
-                    of_kinds = {"submit": varied(0), "complete": varied(step), "total": point.latency_ns}
+                    # The page has the whole latency's alone, so the parts may be alike.
+                    of_kinds = {"submit": shared[0], "complete": shared[step], "total": point.latency_ns}
                     streams = tuple(replace(stream, latency_ns=of_kinds) for stream in point.streams)
                     points.append(replace(point, streams=streams))
     experiment = replace(

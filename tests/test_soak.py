@@ -127,7 +127,7 @@ def test_commands_that_leak_nothing_pass(tmp_path: Path) -> None:
     ],
 )
 def test_a_planted_leak_is_found(tmp_path: Path, planted: str, says: str, word: str) -> None:
-    # What stays behind a command is seen after the first one; what grows, after many.
+    # What stays behind a command is seen after the first one; what grows shows in many.
     done = soaked("--path", str(tmp_path), "--plant", planted, rounds=1 if word == "BAD" else 12)
     assert done.returncode == 1, done.stdout + done.stderr
     assert [word for line in done.stdout.splitlines() if says in line and word in line], done.stdout

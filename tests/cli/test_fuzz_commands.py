@@ -24,7 +24,7 @@ from hwdyno.system.store import Store, to_json
 from made_run import whole_run
 from simulation.coupled import CoupledHost
 
-CASES = sample(400, 10_000)
+CASES = sample(200, 10_000)
 A_PLACE = 25
 """Cases between two layouts of the files that they meet."""
 SEED = 39

@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from functools import lru_cache
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -50,6 +51,12 @@ def make_page(name: str) -> str:
     if name not in PAGES:
         PAGES[name] = page.html(find_run(name))
     return PAGES[name]
+
+
+@lru_cache
+def make_full_page() -> str:
+    """The page of the huge Run with all of its data."""
+    return page.html(find_run("huge"), full_data=True)
 
 
 class Reader(HTMLParser):
@@ -159,7 +166,7 @@ def test_large_runs_page_is_shortened() -> None:
     short = carried(reader)
     words = " ".join("".join(reader.text).split())
     assert f"hwdyno report {whole.id} --html FILE --full-data" in words and "1056 points" in words.replace(",", "")
-    assert len(make_page("huge").encode()) < 1_500_000 < len(page.html(whole, full_data=True).encode())
+    assert len(make_page("huge").encode()) < 1_500_000 < len(make_full_page().encode())
     (full_result,), (short_result,) = whole.experiments, short.experiments
     for point, less in zip(full_result.points, short_result.points, strict=True):
         assert point.latency_ns is not None and less.latency_ns is not None and point.samples and less.samples
@@ -178,7 +185,7 @@ def test_large_runs_page_is_shortened() -> None:
 
 def test_the_whole_data_stands_in_the_page_where_it_is_asked_for() -> None:
     run = find_run("huge")
-    text = page.html(run, full_data=True)
+    text = make_full_page()
     reader = Reader(text)
     assert carried(reader) == run
     assert 'data-packed="' not in text and "All 1056 points" in text
