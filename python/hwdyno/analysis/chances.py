@@ -14,6 +14,8 @@ from statistics import NormalDist
 
 _EXACT = 1e-15
 _NEAR_ZERO = 1e-300
+_NORMAL = 1e6
+"""Degrees of freedom from which Student's t is normal to six digits."""
 
 
 def t_tail(degrees: float, t: float) -> float:
@@ -31,6 +33,8 @@ def t_of_tail(degrees: float, chance: float) -> float:
     Newton's method on a tail that falls ever less steeply: it comes from below, and can go past zero but once.
     """
     normal = -NormalDist().inv_cdf(chance)
+    if degrees > _NORMAL:
+        return normal
     t = normal + (normal**3 + normal) / (4 * degrees)
     scale = math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2) - math.log(degrees * math.pi) / 2
     for _ in range(200):
@@ -43,7 +47,7 @@ def t_of_tail(degrees: float, chance: float) -> float:
 
 
 def f_tail(above: float, below: float, ratio: float) -> float:
-    """The chance that F of so many degrees of freedom above and below is ``ratio`` or more."""
+    """The chance that F, with these degrees of freedom above and below its line, is ``ratio`` or more."""
     if math.isinf(ratio):
         return 0.0
     whole = below + above * ratio
@@ -53,27 +57,29 @@ def f_tail(above: float, below: float, ratio: float) -> float:
 def chi_square_tail(degrees: float, value: float) -> float:
     """The chance that chi-squared is ``value`` or more."""
     a, x = degrees / 2, value / 2
-    if x <= 0:
-        return 1.0
+    if x <= 0 or math.isinf(x):
+        return 1.0 if x <= 0 else 0.0
     front = math.exp(a * math.log(x) - x - math.lgamma(a))
     if x >= a + 1:
         return front / _fraction(x + 1 - a, ((-n * (n - a), x + 2 * n + 1 - a) for n in count(1)))
     part = total = 1 / a
-    for n in count(1):
-        part *= x / (a + n)
+    n = a
+    while part > _EXACT * total:  # Not a number ends it as well.
+        n += 1
+        part *= x / n
         total += part
-        if part <= _EXACT * total:
-            return 1 - front * total
-    raise AssertionError
+    return 1 - front * total
 
 
-def _beta(a: float, b: float, x: float, rest: float) -> float:
-    """The regularized incomplete beta function of ``x``, where ``rest`` is 1 - x without the loss of its digits."""
-    if x <= 0 or rest <= 0:
+def _beta(a: float, b: float, x: float, complement: float) -> float:
+    """The regularized incomplete beta function of ``x``; ``complement`` is 1 - x, without the loss of its digits."""
+    if x <= 0 or complement <= 0:
         return 0.0 if x <= 0 else 1.0
     if x > (a + 1) / (a + b + 2):
-        return 1 - _beta(b, a, rest, x)
-    front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log(rest)) / a
+        return 1 - _beta(b, a, complement, x)
+    front = (
+        math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log(complement)) / a
+    )
     return front / _fraction(1.0, _beta_terms(a, b, x))
 
 
@@ -92,6 +98,6 @@ def _fraction(first: float, terms: Iterator[tuple[float, float]]) -> float:
         d = 1 / (b + a * d or _NEAR_ZERO)
         c = b + a / c or _NEAR_ZERO
         value *= c * d
-        if abs(c * d - 1) <= _EXACT:
+        if not abs(c * d - 1) > _EXACT:  # Not a number ends it as well.
             break
     return value
