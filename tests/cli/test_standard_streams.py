@@ -12,7 +12,7 @@ from hwdyno.system.store import Store
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "COLUMNS": "100"}
-MEASURING = "memory --threads 1 --runtime 50ms --no-page --quiet"
+MEASURING = "memory --threads 1 --working-set 1M --runtime 1ms --no-page --quiet"
 PROGRAM = f"'{sys.executable}' -m hwdyno"
 
 

@@ -173,6 +173,15 @@ UDP_STATES = {**STATES, "the first stream is open": 2}
 DIRECTIONS = ("up", "down", "both")
 
 
+def wait_until_listening(address: str, port: int) -> None:
+    """Wait for a server without a connection, which would be its client."""
+    entry = f"{int.from_bytes(socket.inet_aton(address), sys.byteorder):08X}:{port:04X} 00000000:0000 0A"
+    end_s = time.monotonic() + 60
+    while entry not in Path("/proc/net/tcp").read_text():
+        assert time.monotonic() < end_s, f"nobody listens at {address} port {port}"
+        time.sleep(0.05)
+
+
 class DyingProcess:
     """A server's process behind a relay of both protocols at one port; it dies when its control sent this many bytes.
 
@@ -193,6 +202,8 @@ class DyingProcess:
 
     def __enter__(self) -> DyingProcess:
         self.process = subprocess.Popen([sys.executable, "-c", SERVING, str(self.port)])
+        # A client gives a server 5 s to answer, and the relay's port listens already.
+        wait_until_listening("127.0.0.2", self.port)
         self.relay = threading.Thread(target=self.carry)
         self.relay.start()
         return self
@@ -235,7 +246,8 @@ class DyingProcess:
                         self.to_the_server(clients, by_socket, ends)
                     elif end in by_socket:
                         with contextlib.suppress(OSError):
-                            self.datagrams.sendto(end.recv(1 << 16), by_socket[end])
+                            # The refusal that woke us may have been taken by the sending of a datagram since.
+                            self.datagrams.sendto(end.recv(1 << 16, socket.MSG_DONTWAIT), by_socket[end])
                             self.served += 1
                         if self.served == self.answers:
                             due_s = time.monotonic() + self.after_s

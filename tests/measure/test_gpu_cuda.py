@@ -19,7 +19,7 @@ def by_cuda(driver: Path, tmp_path: Path, *words: str, **planted: str) -> tuple[
     """``hwdyno gpu`` on the made driver, and what that says was never released."""
     left = tmp_path / "left"
     home = {"HWDYNO_HOME": str(tmp_path / "home"), "HWDYNO_FAKE_LEFT": str(left), "HWDYNO_FAKE_UNITS": "1"}
-    options = ["--budget", "300ms", "--runtime", "0.05", "--json", "--no-page"]
+    options = ["--budget", "300ms", "--runtime", "0.01", "--json", "--no-page"]
     command = [sys.executable, "-m", "hwdyno", "gpu", *words, *options]
     environ = of_driver(driver, **home, **planted)
     done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=120)

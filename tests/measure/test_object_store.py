@@ -77,8 +77,8 @@ def hwdyno(folder: Path, *words: str, **changes: str) -> subprocess.CompletedPro
     return subprocess.run(command(*words), capture_output=True, text=True, cwd=folder, env=environment, check=False)
 
 
-def measured(folder: Path, *words: str) -> dict[str, Any]:
-    done = hwdyno(folder, *words, "--runtime", "0.1", "--json", "--no-page")
+def measured(folder: Path, *words: str, runtime: str = "0.1") -> dict[str, Any]:
+    done = hwdyno(folder, *words, "--runtime", runtime, "--json", "--no-page")
     assert done.returncode in {0, 3}, done.stderr
     run: dict[str, Any] = json.loads(done.stdout)
     assert SECRET_KEY not in done.stdout + done.stderr and ACCESS_KEY not in done.stdout + done.stderr
@@ -127,7 +127,7 @@ IN_PARTS = ("--operation", "multipart")
 def test_a_real_store_puts_parts_together(each_store: tuple[str, Path], tmp_path: Path) -> None:
     url, folder = each_store
     words = ("--endpoint", url, "--bucket", "bench", "--create-bucket", "--object-size", "11M", *IN_PARTS)
-    run = measured(tmp_path, *words, "--concurrency", "1,4", "--objects", "2", "--checksum", SUMS)
+    run = measured(tmp_path, *words, "--concurrency", "1,4", "--objects", "2", "--checksum", SUMS, runtime="0.02")
     for point in run["experiments"][0]["points"]:
         assert not point["faults"] and point["throughput"]["value"] > 0, point["parameters"]
         names = {stream["name"]: stream for stream in point["streams"]}
@@ -223,7 +223,9 @@ def test_a_real_store_keeps_what_is_the_users(real_store: tuple[str, Path], tmp_
     (folder / "bench" / "hwdyno-of-a-user").write_text("data")
     (folder / "bench" / "team").mkdir()
     (folder / "bench" / "team" / "model").write_text("weights")
-    run = measured(tmp_path, *words, "--prefix", "team", "--operation", "get,put,list,delete", "--checksum", SUMS)
+    run = measured(
+        tmp_path, *words, "--prefix", "team", "--operation", "get,put,list,delete", "--checksum", SUMS, runtime="0.02"
+    )
     assert all(not point["faults"] and point["throughput"]["value"] > 0 for point in run["experiments"][0]["points"])
     left = sorted(str(path.relative_to(folder / "bench")) for path in (folder / "bench").rglob("*") if path.is_file())
     assert left == ["hwdyno-of-a-user", "team/model"]
@@ -314,11 +316,12 @@ def test_a_real_store_is_measured_by_tls(secure_store: str, tmp_path: Path) -> N
     words = ("--endpoint", secure_store, "--bucket", "bench", "--create-bucket", "--object-size", "300k")
     authority = str(CERTIFICATES / "authority.pem")
     points = ("--objects", "4", "--concurrency", "2", "--operation", "get,put,range,list", "--range-size", "4k")
-    run = measured(tmp_path, *words, *points, "--ca-file", authority)
+    run = measured(tmp_path, *words, *points, "--ca-file", authority, runtime="0.05")
     (result,) = run["experiments"]
     assert result["fixed"]["tls"] is True and "tls" not in [axis["name"] for axis in result["declaration"]["axes"]]
     assert all(not point["faults"] and point["throughput"]["value"] > 0 for point in result["points"])
-    by_bundle = hwdyno(tmp_path, *words, "--runtime", "0.05", "--no-page", AWS_CA_BUNDLE=authority)
+    least = ("--objects", "1", "--concurrency", "1", "--operation", "get", "--runtime", "0.05", "--no-page")
+    by_bundle = hwdyno(tmp_path, *words, *least, AWS_CA_BUNDLE=authority)
     assert by_bundle.returncode in {0, 3}, by_bundle.stderr
     for endpoint, says in (
         (secure_store, "--ca-file"),
@@ -341,7 +344,11 @@ def test_what_a_killed_run_left_goes_with_the_next(real_store: tuple[str, Path],
     words = ("--endpoint", url, "--bucket", "bench", "--create-bucket", "--object-size", "10k", "--objects", "5")
     environment = {**os.environ, "HWDYNO_HOME": str(tmp_path / "home")}
     with subprocess.Popen(
-        command(*words, "--runtime", "30"), env=environment, cwd=tmp_path, stderr=subprocess.DEVNULL, text=True
+        command(*words, "--runtime", "30", "--concurrency", "1"),
+        env=environment,
+        cwd=tmp_path,
+        stderr=subprocess.DEVNULL,
+        text=True,
     ) as killed:
         for _ in range(600):
             if list((folder / "bench").glob("hwdyno-*/get-10240-00000004")):

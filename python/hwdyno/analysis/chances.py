@@ -13,8 +13,9 @@ from itertools import count
 from statistics import NormalDist
 
 _EXACT = 1e-15
-"""Relative change of a sum that ends it; so does one that is no number, which compares as false."""
 _NEAR_ZERO = 1e-300
+_NORMAL = 1e6
+"""Degrees of freedom from which Student's t is normal to six digits."""
 
 
 def t_tail(degrees: float, t: float) -> float:
@@ -32,19 +33,21 @@ def t_of_tail(degrees: float, chance: float) -> float:
     Newton's method on a tail that falls ever less steeply: it comes from below, and can go past zero but once.
     """
     normal = -NormalDist().inv_cdf(chance)
+    if degrees > _NORMAL:
+        return normal
     t = normal + (normal**3 + normal) / (4 * degrees)
     scale = math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2) - math.log(degrees * math.pi) / 2
     for _ in range(200):
         density = math.exp(scale - (degrees + 1) / 2 * math.log1p(t * t / degrees))
         step = (t_tail(degrees, t) - chance) / density
         t = max(0.0, t + step)
-        if not abs(step) > 1e-7 * t:  # The next would be its square.
+        if abs(step) <= 1e-7 * t:  # The next would be its square.
             break
     return t
 
 
 def f_tail(above: float, below: float, ratio: float) -> float:
-    """The chance that F with these degrees of freedom above and below is ``ratio`` or more."""
+    """The chance that F, with these degrees of freedom above and below its line, is ``ratio`` or more."""
     if math.isinf(ratio):
         return 0.0
     whole = below + above * ratio
@@ -54,22 +57,22 @@ def f_tail(above: float, below: float, ratio: float) -> float:
 def chi_square_tail(degrees: float, value: float) -> float:
     """The chance that chi-squared is ``value`` or more."""
     a, x = degrees / 2, value / 2
-    if x <= 0:
-        return 1.0
+    if x <= 0 or math.isinf(x):
+        return 1.0 if x <= 0 else 0.0
     front = math.exp(a * math.log(x) - x - math.lgamma(a))
     if x >= a + 1:
         return front / _fraction(x + 1 - a, ((-n * (n - a), x + 2 * n + 1 - a) for n in count(1)))
     part = total = 1 / a
-    for n in count(1):
-        part *= x / (a + n)
+    n = a
+    while part > _EXACT * total:  # Not a number ends it as well.
+        n += 1
+        part *= x / n
         total += part
-        if not part > _EXACT * total:
-            return 1 - front * total
-    raise AssertionError
+    return 1 - front * total
 
 
 def _beta(a: float, b: float, x: float, complement: float) -> float:
-    """The regularized incomplete beta function of ``x``; ``complement`` is 1 - x with all of its digits."""
+    """The regularized incomplete beta function of ``x``; ``complement`` is 1 - x, without the loss of its digits."""
     if x <= 0 or complement <= 0:
         return 0.0 if x <= 0 else 1.0
     if x > (a + 1) / (a + b + 2):
@@ -95,6 +98,6 @@ def _fraction(first: float, terms: Iterator[tuple[float, float]]) -> float:
         d = 1 / (b + a * d or _NEAR_ZERO)
         c = b + a / c or _NEAR_ZERO
         value *= c * d
-        if not abs(c * d - 1) > _EXACT:
+        if not abs(c * d - 1) > _EXACT:  # Not a number ends it as well.
             break
     return value
