@@ -7,11 +7,13 @@ import io
 import re
 import shlex
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from hwdyno.cli.help import list_options, spelling
 from hwdyno.cli.main import commands, main, make_parser
+from hwdyno.cli.parser import Parser
+from hwdyno.measure.scenarios import all_kinds
 
 MEASURING = {name for name in commands() if "--dry-run" in map(spelling, list_options(make_parser(name)))}
 """Commands that can list what they would do."""
@@ -52,8 +54,14 @@ def capture_outcome(command: Callable[[], int]) -> tuple[int, str]:
     return status, error.getvalue()
 
 
-parser_of = lru_cache(maxsize=None)(make_parser)
-"""The parser of a command: making one takes longer than reading a line with it."""
+@cache
+def _parser(name: str, kinds: tuple[str, ...]) -> Parser:
+    return make_parser(name)
+
+
+def parser_of(name: str) -> Parser:
+    """The parser of a command with the present scenarios; making one takes longer than reading a line with it."""
+    return _parser(name, tuple(kind.name for kind in all_kinds()))
 
 
 @lru_cache(maxsize=8192)

@@ -15,9 +15,9 @@ from hwdyno.system import safe_files
 
 DIES = """
 import os, sys
-from hwdyno.measure import runner
+from hwdyno.measure.runner.plan_run import PlanRun
 from hwdyno.cli.main import main
-runner.run = lambda *args, **more: os._exit(9)
+PlanRun._begin = lambda *args: os._exit(9)
 main(sys.argv[1:])
 """
 WITH_PLAIN_READS = ("--workload", "cosmoflow", "--accelerators", "1", "--samples", "8", "--no-client")

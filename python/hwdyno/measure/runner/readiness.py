@@ -22,7 +22,8 @@ def make_ready(planned: Planned, allowance: Allowance, says: Callable[[str], Non
         return
     began = time.monotonic()
     try:
-        why = making.make(planned, allowance.left_s, says)
+        # Some answer is better than none: the first part is made however long it takes.
+        why = making.make(planned, None if is_first else allowance.left_s, says)
     except UserError as error:
         if is_first:
             raise

@@ -53,7 +53,8 @@ def swept_by(command: str) -> Swept:
     """What the command of a resource sweeps: the kernels of its experiments, in their order."""
     from hwdyno.measure import experiments
 
-    return Swept(experiments.list_kernels(command), _NO_AXES_OF.get(command, _NO_AXES))
+    kernels = dict.fromkeys(experiment.kernel for experiment in experiments.all() if experiment.resource == command)
+    return Swept(tuple(kernels), _NO_AXES_OF.get(command, _NO_AXES))
 
 
 def make_scenario(request: Request, host: Host) -> Scenario:
