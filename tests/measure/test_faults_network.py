@@ -178,7 +178,7 @@ def wait_until_listening(address: str, port: int) -> None:
     entry = f"{int.from_bytes(socket.inet_aton(address), sys.byteorder):08X}:{port:04X} 00000000:0000 0A"
     end_s = time.monotonic() + 60
     while entry not in Path("/proc/net/tcp").read_text():
-        assert time.monotonic() < end_s, f"nobody listens at {address} port {port}"
+        assert time.monotonic() < end_s, f"no server listens at {address} port {port}"
         time.sleep(0.05)
 
 
