@@ -112,24 +112,27 @@ def one_line(capsys: pytest.CaptureFixture[str], *says: str) -> None:
         assert text in printed.err
 
 
+HEAVY = ["numpy", "scipy", "pydantic", "altair", "jinja2", "pyarrow"]
+
+
 def test_help_needs_no_library_or_engine() -> None:
-    heavy = [
-        "numpy",
-        "scipy",
-        "rich",
-        "pydantic",
-        "altair",
-        "jinja2",
-        "pyarrow",
-        "hwdyno._engine",
-        "hwdyno.model.words",
-    ]
+    heavy = [*HEAVY, "rich", "hwdyno._engine", "hwdyno.model.words"]
     code = "import sys; from hwdyno.cli.main import main; main(['--help']); print([m for m in {} if m in sys.modules])"
     done = subprocess.run(
         [sys.executable, "-c", code.format(heavy)], env=ENVIRONMENT, capture_output=True, text=True, check=True
     )
     assert done.stdout.splitlines()[-1] == "[]"
     assert "hwdyno run" in done.stdout
+
+
+@pytest.mark.machine
+def test_a_measurement_imports_nothing_heavy(tmp_path: Path) -> None:
+    words = ["memory", "grid", "--budget", "1s", "--no-page", "--quiet", "--json", "--store", str(tmp_path)]
+    code = (
+        f"import sys; from hwdyno.cli.main import main; main({words}); print([m for m in {HEAVY} if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 @pytest.mark.parametrize("arguments", [[], ["-h"], ["help"], ["--version"], ["run", "--help"], ["storage", "--help"]])

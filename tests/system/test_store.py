@@ -23,15 +23,18 @@ from hwdyno.system.store import (
     Store,
     StoreError,
     default_directory,
+    directory,
     from_json,
     json_schema,
     new_id,
     run_status,
     to_json,
 )
+from hwdyno.system.store.document import plain_values
 from hwdyno.system.store.former_names import rename_keys
 from hwdyno.system.store.history import figures_from, figures_text, list_figures
 from hwdyno.system.store.run_index import checksum
+from pydantic import TypeAdapter
 
 ROOT = Path(__file__).parents[2]
 
@@ -144,6 +147,10 @@ def test_numbers_of_numpy_become_plain_ones() -> None:
     assert again.experiments[0].points[0].details == {"count": 3, "share": 0.5}
 
 
+def test_a_document_is_what_its_declared_types_make_of_it() -> None:
+    assert plain_values(full_run()) == TypeAdapter(Run).dump_python(full_run(), mode="json")
+
+
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
 def test_infinite_figure_is_named(wrong: float) -> None:
     run = made.run(made.experiment(replace(made.point(), elapsed_s=wrong)))
@@ -203,6 +210,15 @@ def test_a_whole_run_leaves_one_document_and_no_journal(tmp_path: Path) -> None:
     (entry,) = store.history()
     assert (entry.verdict, entry.points, entry.machine) == ("sound", 3, "bench-1, Some CPU")
     assert entry.headline == (("RND4K Q1T1 read", 250.0, "MB/s"),)
+
+
+def test_a_run_is_not_read_to_compare_it_with_earlier_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, run = Store(tmp_path), made.run()
+    store.save(replace(run, id="earlier"))
+    with store.begin(run):
+        assert {entry.id for entry in store.history()} == {"earlier", run.id}
+        monkeypatch.setattr(directory, "_read", None)
+        assert [entry.id for entry in store.history(without=run.id)] == ["earlier"]
 
 
 def test_a_stored_run_is_never_replaced(tmp_path: Path) -> None:

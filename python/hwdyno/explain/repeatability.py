@@ -60,9 +60,9 @@ def with_stored(run: Run, store: Store) -> Run:
     names = {experiment.name for experiment in run.experiments}
     earlier: list[Run] = []
     with suppress(StoreError):
-        for entry in store.history():
+        for entry in store.history(without=run.id):
             alike = entry.machine == name_machine(run) and names & {name for name, _, _ in entry.headline}
-            if entry.id != run.id and alike and len(earlier) < MAX_EARLIER:
+            if alike and len(earlier) < MAX_EARLIER:
                 with suppress(StoreError):  # An unreadable Run is left out.
                     earlier.append(store.load(entry.path))
     return with_earlier(run, earlier)

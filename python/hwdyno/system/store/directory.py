@@ -107,11 +107,13 @@ class Store:
         # A Run that ends now writes its document before it removes its journal.
         return _read(path if path.exists() else self._document(path.stem))
 
-    def history(self) -> list[HistoryEntry]:
-        """List every Run, newest first, including unfinished and unreadable ones."""
+    def history(self, *, without: str = "") -> list[HistoryEntry]:
+        """List every Run, newest first, including unfinished and unreadable ones, but the one that is named."""
         entries: dict[str, HistoryEntry] = {}
         # Journals first: a Run that ends meanwhile then has its document below.
         for path in self._files(".journal"):
+            if path.stem == without:
+                continue
             verdict = "running" if is_being_written(path) else "partial"
             try:
                 entries[path.stem] = make_entry(_read(path), path, verdict)
@@ -119,6 +121,7 @@ class Store:
                 if os.path.lexists(path):
                     entries[path.stem] = unreadable(path, error)
         entries |= {Path(entry.path).stem: entry for entry, _ in self._documents()}
+        entries.pop(without, None)
         return sorted(entries.values(), key=lambda entry: entry.id, reverse=True)
 
     def running(self) -> list[Path]:

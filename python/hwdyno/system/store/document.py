@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import is_dataclass, replace
 from datetime import datetime, timezone
 from functools import cache
@@ -54,34 +54,44 @@ def word_from(kind: Callable[..., T], plain: Any) -> T:
     return word
 
 
-def plain_values(kind: Callable[..., Any], value: object) -> Any:
-    """Convert one of the words to plain JSON values. Raises ``StoreError`` for a figure that is not finite."""
-    plain = _adapter(kind).dump_python(value, mode="json", fallback=_native)
-    wrong = next(_not_finite(plain, ""), None)
-    if wrong is not None:
-        raise StoreError(f"{wrong} is not a finite number, which JSON cannot hold; please report this bug")
+def plain_values(value: object) -> Any:
+    """Convert one of the words to plain JSON values. Raises ``StoreError`` for a figure that is not finite.
+
+    It needs no declared types, of which pydantic would first make its schema, before a run's first reading.
+    """
+    wrong: list[str] = []
+    plain = _plain(value, "", wrong)
+    if wrong:
+        raise StoreError(f"{wrong[0]} is not a finite number, which JSON cannot hold; please report this bug")
     return plain
 
 
-def _native(value: Any) -> Any:
-    """Convert a number of a numerical library to Python's."""
-    return value.item() if hasattr(value, "item") else str(value)
-
-
-def _not_finite(value: Any, where: str) -> Iterator[str]:
-    if isinstance(value, float) and not math.isfinite(value):
-        yield where.lstrip(".")
-    elif isinstance(value, dict):
-        for key, inner in value.items():
-            yield from _not_finite(inner, f"{where}.{key}")
-    elif isinstance(value, list):
-        for index, inner in enumerate(value):
-            yield from _not_finite(inner, f"{where}[{index}]")
+def _plain(value: Any, where: str, wrong: list[str]) -> Any:
+    """The value as JSON has it, with the first figure in ``wrong`` that is not finite by its place."""
+    kind = type(value)
+    if kind is str or kind is int or value is None or kind is bool:
+        return value
+    if kind is float:
+        if not math.isfinite(value):
+            wrong.append(where.lstrip("."))
+        return value
+    if is_dataclass(value):
+        return {name: _plain(getattr(value, name), f"{where}.{name}", wrong) for name in value.__dataclass_fields__}
+    if isinstance(value, (tuple, list)):
+        return [_plain(inner, f"{where}[{index}]", wrong) for index, inner in enumerate(value)]
+    if isinstance(value, Mapping):
+        # Half a character in a key would be refused by who reads the document.
+        names = (str(key).encode("utf-8", "replace").decode() for key in value)
+        return {
+            name: _plain(inner, f"{where}.{name}", wrong) for name, inner in zip(names, value.values(), strict=True)
+        }
+    # A number of a numerical library is converted to Python's.
+    return _plain(value.item(), where, wrong) if hasattr(value, "item") else str(value)
 
 
 def to_json(run: Run, indent: int | None = None) -> str:
     """Serialize a Run. Raises ``StoreError`` for a figure that is not finite."""
-    return escape_text(json.dumps(plain_values(Run, run), indent=indent, ensure_ascii=False, allow_nan=False))
+    return escape_text(json.dumps(plain_values(run), indent=indent, ensure_ascii=False, allow_nan=False))
 
 
 def from_json(text: str | bytes, name: str = "this document") -> Run:

@@ -43,7 +43,7 @@ class Writer:
         self._names = {experiment.name for experiment in run.experiments}
         # It gets its name once it is locked and has its first line, so that it is not read earlier.
         temporary = temporary_name(path)
-        head = {"journal": JOURNAL, "run": plain_values(Run, run)}
+        head = {"journal": JOURNAL, "run": plain_values(run)}
         with signals.delay_exit():
             try:
                 self._folder = Folder.open_named(path.parent)
@@ -72,19 +72,19 @@ class Writer:
 
     def experiment(self, result: ExperimentResult) -> None:
         """Add an experiment that was not planned at the start."""
-        self._append({"opens": plain_values(ExperimentResult, result)})
+        self._append({"opens": plain_values(result)})
         self._names.add(result.name)
 
     def point(self, experiment: str, measurement: Measurement, left_s: float | None = None) -> None:
         """Store a point, with the time left for who watches; a later state of the same point replaces it."""
         self._check_known(experiment)
         left = {} if left_s is None else {"left_s": round(left_s, 1)}
-        self._append({"experiment": experiment, "point": plain_values(Measurement, measurement), **left})
+        self._append({"experiment": experiment, "point": plain_values(measurement), **left})
 
     def peer(self, experiment: str, result: PeerResult) -> None:
         """Store a peer's result on a point."""
         self._check_known(experiment)
-        self._append({"experiment": experiment, "peer": plain_values(PeerResult, result)})
+        self._append({"experiment": experiment, "peer": plain_values(result)})
 
     def finish(self, run: Run) -> Path:
         """Store the whole Run as its document and remove the journal.

@@ -100,9 +100,9 @@ class TeamStore(Store):
             raise StoreError(f"run {found} has left {self.place} meanwhile; `hwdyno history` lists what is there")
         return from_json(str(row[0]), f"run {found} of {self.place}")
 
-    def history(self) -> list[HistoryEntry]:
-        """List every Run of the database, newest first."""
-        return [entry for entry, _ in reversed(self._rows("''"))]
+    def history(self, *, without: str = "") -> list[HistoryEntry]:
+        """List every Run of the database, newest first, but the one that is named."""
+        return [entry for entry, _ in reversed(self._rows("''")) if entry.id != without]
 
     def figures(self) -> list[tuple[HistoryEntry, tuple[PointFigure, ...]]]:
         """The figures of every Run of the database, oldest first."""
