@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ FAKE = Path(__file__).parent / "data" / "fake_nvidia.c"
 
 
 @pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the made driver as NVIDIA's two libraries."""
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with the made driver as NVIDIA's two libraries; the tests of all processes compile a kernel once."""
     if not shutil.which("cc") or not shutil.which("c++"):
         missing("this machine has no C and C++ compilers, by which the made driver compiles kernels")
     folder = tmp_path_factory.mktemp("driver")
@@ -26,7 +27,12 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", library, FAKE, "-ldl"], check=True)
     for name in ("libnvidia-ml.so.1", "libnvrtc.so.13", "libcublasLt.so.13", "libcublas.so.13", "libcufile.so.0"):
         shutil.copy(library, folder / name)
-    return folder
+    base = tmp_path_factory.getbasetemp()
+    kernels = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "kernels"
+    kernels.mkdir(exist_ok=True)
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("HWDYNO_FAKE_KERNELS", str(kernels))
+        yield folder
 
 
 def of_driver(driver: Path, **planted: str) -> dict[str, str]:

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from hwdyno.measure import engine, experiments, workloads
 from hwdyno.model import kernels as names_of_kernels
 from hwdyno.model.axes import with_clients
 
+ROOT = Path(__file__).parents[2]
 
-def test_stub_says_what_bridge_has() -> None:
+
+def test_stub_says_what_bridge_has(tmp_path: Path) -> None:
+    # In a package of its own: in ours, all of it would be read first.
+    (tmp_path / "hwdyno").mkdir()
+    (tmp_path / "hwdyno" / "__init__.pyi").touch()
+    shutil.copy(ROOT / "python" / "hwdyno" / "_engine.pyi", tmp_path / "hwdyno")
     done = subprocess.run(
         [sys.executable, "-m", "mypy.stubtest", "hwdyno._engine", "--ignore-missing-stub"],
         capture_output=True,
         text=True,
-        env={**os.environ, "MYPYPATH": "python"},
+        env={**os.environ, "MYPYPATH": str(tmp_path)},
+        cwd=tmp_path,
     )
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -12,11 +12,16 @@ from hwdyno.measure.plan import FEWER_QUOTED, QUOTED_REPEATS, SHORTEST_S, Plan, 
 from hwdyno.measure.runner import budget
 from hwdyno.measure.runner.near_knee import may_add
 from hwdyno.measure.runner.point import PointInWork
+from hwdyno.model.words import Parameters
 
 SLOW_SHARE = 0.02
 """Share of the budget that one reading may take that is repeated all through the run."""
 LONG_SHARE = 0.2
 """Share of the budget above which a reading has no warm-up before it, which would cost another point."""
+
+
+Middle = Callable[[Sequence[float]], float]
+"""A median of an even number of values that is one of them: the lower or the higher."""
 
 
 class Allowance:
@@ -34,6 +39,11 @@ class Allowance:
         """When the current experiments have used their part of the budget."""
         self.excess_s: dict[str, list[float]] = {}
         """How much longer than estimated each reading of a kernel took so far without its peers'."""
+        self._middles: dict[Middle, dict[str, float]] = {statistics.median_low: {}, statistics.median_high: {}}
+        """The middle ones of these."""
+        self._as_read_so_far: dict[tuple[int, Middle], tuple[Planned, Planned]] = {}
+        self._turns: dict[int, tuple[Planned, Timing, Parameters, float]] = {}
+        """Each point's next turn, and what it was estimated from: the rest of a run is estimated before each reading."""
         self.peers_s: dict[str, list[float]] = {}
         """How much longer than the reading beside it each reading of a kernel's peer took."""
         self.timing = timing(plan, None)
@@ -133,21 +143,28 @@ class Allowance:
 
     def learn(self, planned: Planned, excess_s: float) -> None:
         """How much longer than estimated one reading of a kernel took, a warm-up included."""
-        self.excess_s.setdefault(planned.experiment.kernel, []).append(excess_s)
+        excesses = self.excess_s.setdefault(planned.experiment.kernel, [])
+        excesses.append(excess_s)
+        # A point far slower than the others of its kernel is no measure of them.
+        for middle, known in self._middles.items():
+            known[planned.experiment.kernel] = middle(excesses)
 
     def _with_overheads(self, plan: Plan) -> Plan:
         """The plan with the overheads of its readings and of its peers as they were so far."""
         return replace(plan, experiments=tuple(map(self._as_read, plan.experiments)))
 
-    def _as_read(self, planned: Planned, middle: Callable[[list[float]], float] = statistics.median_low) -> Planned:
+    def _as_read(self, planned: Planned, middle: Middle = statistics.median_low) -> Planned:
         """A kernel's excess before its first reading is the least of any: a machine that is slow in all is in this."""
-        kernel = planned.experiment.kernel
-        # A point far slower than the others of its kernel is no measure of them.
-        known = {name: middle(excesses) for name, excesses in self.excess_s.items()}
+        kernel, known = planned.experiment.kernel, self._middles[middle]
         excess_s = known[kernel] if kernel in known else max(0.0, min(known.values(), default=0.0))
         peers = self.peers_s.get(kernel)
         overhead_s = sum(peers) / len(peers) if peers else planned.peer_overhead_s
-        return replace(planned, excess_s=excess_s, peer_overhead_s=overhead_s)
+        of, so_far = self._as_read_so_far.get((id(planned), middle), (None, None))
+        if of is planned and so_far and (so_far.excess_s, so_far.peer_overhead_s) == (excess_s, overhead_s):
+            return so_far
+        as_read = replace(planned, excess_s=excess_s, peer_overhead_s=overhead_s)
+        self._as_read_so_far[id(planned), middle] = (planned, as_read)
+        return as_read
 
     def share_out(self, plan: Plan) -> None:
         """How long and how often a point of the experiments is read, so that all fit into the time left."""
@@ -224,11 +241,15 @@ class Allowance:
         """Seconds that one more reading of a point will take, with its peers': as those before, if there were any."""
         if point.readings:
             return point.spent_s / len(point.readings)
-        return self._as_read(planned).with_peers_s(self.plan, self._once_s(planned, point))
+        as_read, chosen = self._as_read(planned), self.choose_timing(point)
+        known = self._turns.get(id(point))
+        if known and known[0] is as_read and known[1] is chosen and known[2] is point.parameters:
+            return known[3]
+        turn_s = as_read.with_peers_s(self.plan, reading_s(as_read, point.parameters, chosen, self.given))
+        self._turns[id(point)] = (as_read, chosen, point.parameters, turn_s)
+        return turn_s
 
-    def _once_s(
-        self, planned: Planned, point: PointInWork, middle: Callable[[list[float]], float] = statistics.median_low
-    ) -> float:
+    def _once_s(self, planned: Planned, point: PointInWork, middle: Middle = statistics.median_low) -> float:
         return reading_s(self._as_read(planned, middle), point.parameters, self.choose_timing(point), self.given)
 
     def ends(self, point: PointInWork, target: float, experiments: Sequence[Planned]) -> str:
