@@ -40,7 +40,7 @@ class Allowance:
         self.excess_s: dict[str, list[float]] = {}
         """How much longer than estimated each reading of a kernel took so far without its peers'."""
         self._middles: dict[Middle, dict[str, float]] = {statistics.median_low: {}, statistics.median_high: {}}
-        """The middle ones of these."""
+        """Each kernel's median excess, the lower and the higher one."""
         self._as_read_so_far: dict[tuple[int, Middle], tuple[Planned, Planned]] = {}
         self._turns: dict[int, tuple[Planned, Timing, Parameters, float]] = {}
         """Each point's next turn, and what it was estimated from: the rest of a run is estimated before each reading."""
