@@ -20,7 +20,6 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_stub_says_what_bridge_has(tmp_path: Path) -> None:
-    # The stub stands alone: mypy would first read the whole package around it.
     (tmp_path / "hwdyno").mkdir()
     (tmp_path / "hwdyno" / "__init__.pyi").touch()
     shutil.copy(ROOT / "python" / "hwdyno" / "_engine.pyi", tmp_path / "hwdyno")
