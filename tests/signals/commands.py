@@ -55,7 +55,14 @@ class Command:
     @property
     def works_in_directory(self) -> bool:
         """Whether it makes files in the measured directory."""
-        return "{data}" in self.words and self.words[0] in {"run", "storage", "training", "inference", "together"}
+        return "{data}" in self.words and self.words[0] in {
+            "run",
+            "watch",
+            "storage",
+            "training",
+            "inference",
+            "together",
+        }
 
     def line(self, place: Place) -> list[str]:
         """The whole command line at a place."""
@@ -85,6 +92,8 @@ SHORT = ("--runtime", "200ms", "--ramp-time", "0", "--size", "8M")
 
 COMMANDS = (
     Command("run", ("run", "--only", "storage.iodepth", "--budget", "2s", "--path", "{data}", "--out", "{out}/report"),
+            seconds=4.5),
+    Command("watch", ("watch", "--only", "storage.iodepth", "--budget", "2s", "--path", "{data}", "--metrics", "{out}/metrics"),
             seconds=4.5),
     _measuring("storage", "storage", "--rw", "randread,randwrite", "--iodepth", "1,4", *SHORT),
     _measuring("metadata create", "storage", "--operation", "create", "--nrfiles", "20000", "--numjobs", "2",
