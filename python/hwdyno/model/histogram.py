@@ -214,8 +214,11 @@ class Histogram:
             _put(out, number)
         before = 0
         for at, count in sorted(self.buckets.items()):
-            _put(out, at - before)
-            _put(out, count)
+            for number in (at - before, count):
+                if number < 0x80:
+                    out.append(number)
+                else:
+                    _put(out, number)
             before = at
         return base64.b64encode(zlib.compress(bytes(out))).decode()
 
