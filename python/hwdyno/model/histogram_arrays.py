@@ -9,6 +9,9 @@ from typing import Any
 from hwdyno.model.histogram import ARRAYS, P999_MIN_COUNT, SUMMARIZED, Histogram
 from hwdyno.model.words import Latency
 
+_MANY = 1000
+"""Buckets from which on arrays are quicker than adding one by one."""
+
 
 def sum_histograms(readings: Sequence[tuple[Mapping[str, Any], int]]) -> Histogram:
     """The values of many histograms of the engine's JSON, each counted this many times.
@@ -19,10 +22,12 @@ def sum_histograms(readings: Sequence[tuple[Mapping[str, Any], int]]) -> Histogr
         reading, weight = readings[0]
         made = Histogram.from_reading(reading)
         return made if weight == 1 else made.times(weight)
-    import numpy as np
-
     if wrong := next((reading for reading, _ in readings if reading["sub_bits"] != Histogram.SUB_BITS), None):
         raise ValueError(f"histogram with sub_bits {wrong['sub_bits']}; this version reads {Histogram.SUB_BITS}")
+    if sum(len(reading["buckets"]) if "buckets" in reading else _MANY for reading, _ in readings) < _MANY:
+        return _sum_few(readings)
+    import numpy as np
+
     arrays = [_bucket_arrays(reading) for reading, _ in readings]
     weights = [counts * weight for (_, counts), (_, weight) in zip(arrays, readings, strict=True)]
     at = np.concatenate([indices for indices, _ in arrays]) if arrays else np.empty(0, np.int64)
@@ -37,6 +42,14 @@ def sum_histograms(readings: Sequence[tuple[Mapping[str, Any], int]]) -> Histogr
     made.sum = sum(int(reading["sum"]) * weight for reading, weight in known)
     made.min = min((int(reading["min"]) for reading, _ in known), default=0)
     made.max = max((int(reading["max"]) for reading, _ in known), default=0)
+    return made
+
+
+def _sum_few(readings: Sequence[tuple[Mapping[str, Any], int]]) -> Histogram:
+    made = Histogram()
+    for reading, weight in readings:
+        values = Histogram.from_reading(reading)
+        made.add(values if weight == 1 else values.times(weight))
     return made
 
 

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from functools import cache
 from typing import Any
 
 _NO_FIT = object()
-
-
-@cache
-def _hints(kind: type) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
+Converter = Callable[[Any, str, dict[str, Any]], Any]
 
 
 def typed_fields(kind: type, plain: Mapping[str, Any], at: str, other: dict[str, Any]) -> dict[str, Any]:
     """Keyword arguments for ``kind``; what has no field, or another type than the field's, goes to ``other``."""
-    hints, values = _hints(kind), {}
+    converters, values = _converters(kind), {}
     for key, value in plain.items():
         path = f"{at}.{key}" if at else str(key)
-        made = _convert_value(hints[key], value, path, other) if key in hints else _NO_FIT
+        made = converters[key](value, path, other) if key in converters else _NO_FIT
         if made is not _NO_FIT:
             values[key] = made
         elif value is not None:
@@ -30,28 +26,56 @@ def typed_fields(kind: type, plain: Mapping[str, Any], at: str, other: dict[str,
     return values
 
 
-def _convert_value(hint: Any, value: Any, path: str, other: dict[str, Any]) -> Any:
-    """``value`` as the type of a field; ``_NO_FIT`` where it is of another."""
+@cache
+def _converters(kind: type) -> dict[str, Converter]:
+    return {name: _converter(hint) for name, hint in typing.get_type_hints(kind).items()}
+
+
+@cache
+def _converter(hint: Any) -> Converter:
+    """Gives a value as the type of a field; ``_NO_FIT`` where it is of another."""
     if isinstance(hint, types.UnionType):
-        made = (_convert_value(choice, value, path, other) for choice in hint.__args__)
-        return next((typed for typed in made if typed is not _NO_FIT), _NO_FIT)
+        return _any_of([_converter(choice) for choice in hint.__args__])
     if is_dataclass(hint) and isinstance(hint, type):
-        return hint(**typed_fields(hint, value, path, other)) if isinstance(value, Mapping) else _NO_FIT
+        return lambda value, path, other: (
+            hint(**typed_fields(hint, value, path, other)) if isinstance(value, Mapping) else _NO_FIT
+        )
     if typing.get_origin(hint) is tuple:
-        return _tuple(hint.__args__[0], value, path, other) if isinstance(value, list | tuple) else _NO_FIT
+        return _tuple_of(_converter(hint.__args__[0]))
     if typing.get_origin(hint) is dict:
-        return {str(key): str(why) for key, why in value.items()} if isinstance(value, Mapping) else _NO_FIT
-    if hint is int and isinstance(value, float) and value.is_integer() and path.endswith("_bytes"):
+        return lambda value, path, other: (
+            {str(key): str(why) for key, why in value.items()} if isinstance(value, Mapping) else _NO_FIT
+        )
+    if hint is int:
+        return _whole
+    return lambda value, path, other: value if type(value) is hint else _NO_FIT
+
+
+def _whole(value: Any, path: str, other: dict[str, Any]) -> Any:
+    if isinstance(value, float) and value.is_integer() and path.endswith("_bytes"):
         return int(value)
-    return value if type(value) is hint else _NO_FIT
+    return value if type(value) is int else _NO_FIT
 
 
-def _tuple(hint: Any, values: Sequence[Any], path: str, other: dict[str, Any]) -> Any:
-    found: list[Any] = []
-    unfit: dict[str, Any] = {}
-    for at, value in enumerate(values):
-        found.append(_convert_value(hint, value, f"{path}.{at}", unfit))
-    if any(typed is _NO_FIT for typed in found):
+def _any_of(choices: Sequence[Converter]) -> Converter:
+    def convert(value: Any, path: str, other: dict[str, Any]) -> Any:
+        for choice in choices:
+            if (made := choice(value, path, other)) is not _NO_FIT:
+                return made
         return _NO_FIT
-    other.update(unfit)
-    return tuple(found)
+
+    return convert
+
+
+def _tuple_of(convert_item: Converter) -> Converter:
+    def convert(values: Any, path: str, other: dict[str, Any]) -> Any:
+        if not isinstance(values, list | tuple):
+            return _NO_FIT
+        unfit: dict[str, Any] = {}
+        found = tuple([convert_item(value, f"{path}.{at}", unfit) for at, value in enumerate(values)])
+        if any(typed is _NO_FIT for typed in found):
+            return _NO_FIT
+        other.update(unfit)
+        return found
+
+    return convert

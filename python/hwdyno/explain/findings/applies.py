@@ -76,6 +76,8 @@ class Applies:
         result, curve = case.result, case.curve
         if curve is not None and self.states and curve.state not in self.states:
             return False
+        if not self.needs and not self.machine:
+            return True
         points = (case.point,) if case.at >= 0 else result.points
         known = all(any(_has(case, point, need) for point in points) for need in self.needs)
         return known and all(_is_known(case.run.machine, path) for path in self.machine)

@@ -136,9 +136,11 @@ def steal(case: Case) -> Verdict | None:
     """The hypervisor took CPU time from this machine (steal)."""
     share = case.point.conditions.get("steal", 0.0)
     target, half = TARGETS.get(case.run.profile), half_width(case.point.throughput)
+    if share <= STEAL_MIN:
+        return None
     wide = target is not None and half is not None and half > 2 * target
     noisy = wide or any(rule(case) is not None for rule in (check_throttling, not_steady, repeats_disagree))
-    if share <= STEAL_MIN or (share <= STEAL and not noisy):
+    if share <= STEAL and not noisy:
         return None
     return Verdict(
         "warning",

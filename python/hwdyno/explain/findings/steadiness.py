@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import accumulate, pairwise
 
 from hwdyno.analysis.chances import chi_square_tail, t_tail
@@ -46,7 +47,11 @@ SURE_RANGE = 8
 
 def over_time(point: Measurement) -> list[float]:
     """Throughput over time: the samples, averaged over the repeats at each position."""
-    return [mean(places) for places in zip(*each_over_time(point), strict=True)]
+    return _mean_course(each_over_time(point))
+
+
+def _mean_course(repeats: Sequence[Sequence[float]]) -> list[float]:
+    return [mean(places) for places in zip(*repeats, strict=True)]
 
 
 def step_down(values: Sequence[float]) -> tuple[int, float] | None:
@@ -78,11 +83,16 @@ def step_down(values: Sequence[float]) -> tuple[int, float] | None:
 
 def lasting_step(point: Measurement) -> tuple[int, float] | None:
     """A step down of the mean course that each repeat also shows, by medians, which a few hiccups do not move."""
-    step = step_down(over_time(point))
+    return _lasting_step(tuple(map(tuple, each_over_time(point))))
+
+
+# Several rules look at the steps of the same point, one after the other.
+@lru_cache(maxsize=32)
+def _lasting_step(repeats: tuple[tuple[float, ...], ...]) -> tuple[int, float] | None:
+    step = step_down(_mean_course(repeats))
     if step is None:
         return None
     at, drop = step
-    repeats = each_over_time(point)
     if len(repeats) == 1 and min(at, len(repeats[0]) - at) < MIN_EACH_SIDE_ALONE:
         return None
     for repeat in repeats:
@@ -98,7 +108,12 @@ def step_in_each(point: Measurement) -> tuple[list[int], float] | None:
     The chances of the greatest t statistic over all places in each repeat (Bonferroni's bound) are combined by
     Fisher's method (Statistical Methods for Research Workers, 1932, section 21.1): 2n degrees of freedom.
     """
-    repeats = each_over_time(point)
+    found = _step_in_each(tuple(map(tuple, each_over_time(point))))
+    return None if found is None else (list(found[0]), found[1])
+
+
+@lru_cache(maxsize=32)
+def _step_in_each(repeats: tuple[tuple[float, ...], ...]) -> tuple[tuple[int, ...], float] | None:
     if len(repeats) < 2 or min(map(mean, repeats)) <= 0:
         return None
     count = len(repeats[0])
@@ -117,7 +132,7 @@ def step_in_each(point: Measurement) -> tuple[list[int], float] | None:
     together = chi_square_tail(2 * len(chances), -2 * math.fsum(map(math.log, chances)))
     drop = mean(drops)
     unsure = together > EACH_CHANCE or scatter > math.fsum(map(_about_line, repeats))
-    return None if unsure or drop <= EACH_DROP or min(drops) <= drop / 2 else (steps, drop)
+    return None if unsure or drop <= EACH_DROP or min(drops) <= drop / 2 else (tuple(steps), drop)
 
 
 def _best_step(values: Sequence[float]) -> int:

@@ -35,7 +35,9 @@ def kept_declaration(planned: Planned, given: Set[str], fixed: Parameters) -> De
             is_set = axis.name in swept | named | _SIZED
             default = _find_default(planned, axis) if is_set else fixed.get(axis.name, axis.default)
             option = experiment.named_as.get(axis.name, axis.name)
-            axes.append(replace(axis, default=default, option=option if option != axis.name else ""))
+            option = option if option != axis.name else ""
+            is_same = default is axis.default and option == axis.option
+            axes.append(axis if is_same else replace(axis, default=default, option=option))
     return replace(kernel, axes=tuple(axes), possible=(), command=_command(experiment))
 
 
