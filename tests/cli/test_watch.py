@@ -70,6 +70,17 @@ def test_a_planted_regression_is_reported_once_and_soon(seed: int) -> None:
     assert [event.first.id for event in found[count].events] == ["r-016"]
 
 
+@pytest.mark.parametrize("seed", shortly(1, 1, 2, 3))
+def test_a_recovery_is_news_and_the_slow_runs_stay_in_the_history(seed: int) -> None:
+    slow = lambda at, figure: 0.8 if 16 <= at < 24 and figure < 6 else 1.0  # noqa: E731
+    runs = history.make_runs(33, slow, seed=seed)
+    found = {count: find(runs, count) for count in range(27, 34)}
+    (news,) = [news for news in found.values() if news.events or news.drifts]
+    assert [(event.first.id, event.slower) for event in news.events] == [("r-024", 0)]
+    events = make_history(rows_of(runs), MACHINE).events
+    assert [event.first.id for event in events if len(event.changes) > 3] == ["r-024", "r-016"]
+
+
 def test_a_machine_that_became_faster_is_news_too() -> None:
     news = [find(history.make_runs(count, slower_from(16, 1.25)), count) for count in (20, 21)]
     assert [(found.slower, found.faster) for found in news if found.events] == [(0, 6)]
@@ -91,7 +102,7 @@ def test_busy_runs_raise_no_alarm_and_are_counted() -> None:
 
 
 def test_a_machine_that_is_always_busy_is_judged_as_it_is() -> None:
-    runs = [busy(run, 1.0) for run in history.make_runs(24, slower_from(14))]
+    runs = [busy(run, 1.0) for run in history.make_runs(24, slower_from(14), seed=2)]
     found = make_history(rows_of(runs), MACHINE)
     assert found.left_out == 0 and [event.first.id for event in found.events] == ["r-014"]
 

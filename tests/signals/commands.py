@@ -93,8 +93,8 @@ SHORT = ("--runtime", "200ms", "--ramp-time", "0", "--size", "8M")
 COMMANDS = (
     Command("run", ("run", "--only", "storage.iodepth", "--budget", "2s", "--path", "{data}", "--out", "{out}/report"),
             seconds=4.5),
-    Command("watch", ("watch", "--only", "storage.iodepth", "--budget", "2s", "--path", "{data}", "--metrics", "{out}/metrics"),
-            seconds=4.5),
+    Command("watch", ("watch", "--only", "storage.iodepth", "--budget", "2s", "--path", "{data}", "--metrics",
+                      "{out}/metrics"), seconds=4.5),
     _measuring("storage", "storage", "--rw", "randread,randwrite", "--iodepth", "1,4", *SHORT),
     _measuring("metadata create", "storage", "--operation", "create", "--nrfiles", "20000", "--numjobs", "2",
                "--runtime", "500ms"),

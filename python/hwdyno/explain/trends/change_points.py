@@ -6,7 +6,7 @@ import math
 import statistics
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -36,6 +36,8 @@ _CLIP = 3.0
 is no level."""
 _MIN_AUTOCORRELATION = 0.1
 _MAX_AUTOCORRELATION = 0.8
+_DIP_WEIGHT = 0.2
+"""The share of the risk of a false split that levels have which were left again; steps that stay are news sooner."""
 _BIAS_SHUFFLES = 8
 """Shuffles of each series that show what its split hides."""
 MAD_OF_NORMAL = 1.4826
@@ -72,7 +74,8 @@ def find_trends(series: Mapping[SeriesKey, Sequence[float]], strictness: float =
     """The trend of each series of positive figures, a run each, oldest first; all are judged together.
 
     Steps are sought in logarithms by E-divisive's procedure (Matteson & James, JASA 109, 2014, section 3): the best
-    split of the levels so far, compared with the same runs in shuffled order, until no split is significant. The first
+    split of the levels so far, or the best level that was left again, compared with the same runs in shuffled order,
+    until none is significant. The first
     split of every series shares one false discovery rate (Benjamini & Hochberg 1995), so among any number of flat
     series all stay silent in 95% of histories. Where a straight line explains a series better than its steps (BIC), it
     drifts (Theil & Sen's slope, Mann & Kendall's test). Series with fewer than ``MIN_RUNS`` have no trend. Both rates
@@ -191,7 +194,7 @@ def _best_splits(rows: Floats, low: Floats, high: Floats) -> Floats:
     return places
 
 
-def _contrasts(rows: Floats) -> Floats:
+def _split_contrasts(rows: Floats) -> Floats:
     """How far the best split of each row parts its levels: the F statistic, 0 for a row too short to be split."""
     import numpy as np
 
@@ -201,27 +204,61 @@ def _contrasts(rows: Floats) -> Floats:
     rows = rows - rows.mean(axis=1, keepdims=True)
     sums = np.cumsum(rows, axis=1)[:, MIN_SIDE - 1 : length - MIN_SIDE]
     left = np.arange(MIN_SIDE, length - MIN_SIDE + 1)
-    between = (sums**2 * length / (left * (length - left))).max(axis=1)
-    whole = (rows**2).sum(axis=1)
-    contrasts: Floats = between / np.maximum(whole - between, 1e-12 * whole + 1e-300) * (length - 2)
-    return contrasts
+    return _f_statistics(rows, (sums**2 * length / (left * (length - left))).max(axis=1))
 
 
-def _split_p(values: Floats, ends: Sequence[int], kept: float) -> float:
-    """The p-value of a split as good as the best one where each level between ``ends`` is only noise.
+def _dip_contrasts(rows: Floats) -> Floats:
+    """The same of the best level that was left again: by one split it is hidden by the runs on its other side.
 
-    ``kept`` is the share of independent runs that correlated ones are worth (Bartlett's (1 - r) / (1 + r)).
+    It is circular binary segmentation (Olshen et al., Biostatistics 5, 2004); lengths are tried in steps of a half.
     """
     import numpy as np
 
-    rng = np.random.default_rng(len(values))
+    length = rows.shape[1]
+    between = np.zeros(len(rows))
+    if length < 3 * MIN_SIDE:
+        return between
+    rows = rows - rows.mean(axis=1, keepdims=True)
+    sums = np.cumsum(rows, axis=1)[:, MIN_SIDE - 1 : length - MIN_SIDE]
+    inside = MIN_SIDE
+    while inside < sums.shape[1]:
+        of_level = np.abs(sums[:, inside:] - sums[:, :-inside]).max(axis=1)
+        np.maximum(between, of_level**2 * length / (inside * (length - inside)), out=between)
+        inside += (inside + 1) // 2
+    return _f_statistics(rows, between)
+
+
+def _f_statistics(centred: Floats, between: Floats) -> Floats:
+    import numpy as np
+
+    whole = (centred**2).sum(axis=1)
+    found: Floats = between / np.maximum(whole - between, 1e-12 * whole + 1e-300) * (centred.shape[1] - 2)
+    return found
+
+
+def _split_p(values: Floats, ends: Sequence[int], kept: float) -> float:
+    """The p-value of a split, or of a level that was left again, as good as the best one in noise around each level.
+
+    ``kept`` is the share of independent runs that correlated ones are worth (Bartlett's (1 - r) / (1 + r)). Both kinds
+    share the risk of a false alarm (Holm's weighted procedure: of two, the smaller p-value over its weight).
+    """
     parts = [values[low:high] for low, high in pairwise(ends)]
-    found = kept * max(float(_contrasts(part[None, :])[0]) for part in parts)
+    p_value = _shuffled_p(parts, _split_contrasts, kept) / (1 - _DIP_WEIGHT)
+    if p_value * (SHUFFLES + 1) * _DIP_WEIGHT > 1:  # Else no level can be less likely.
+        p_value = min(p_value, _shuffled_p(parts, _dip_contrasts, kept) / _DIP_WEIGHT)
+    return min(1.0, p_value)
+
+
+def _shuffled_p(parts: Sequence[Floats], contrast: Callable[[Floats], Floats], kept: float) -> float:
+    import numpy as np
+
+    rng = np.random.default_rng(sum(map(len, parts)))
+    found = kept * max(float(contrast(part[None, :])[0]) for part in parts)
     if found <= 0:
         return 1.0
     as_good = done = 0
     for count in _BATCHES:
-        shuffled = [_contrasts(rng.permuted(np.tile(part, (count, 1)), axis=1)) for part in parts]
+        shuffled = [contrast(rng.permuted(np.tile(part, (count, 1)), axis=1)) for part in parts]
         # A shuffle that restores the very split has the same gain but for rounding.
         as_good += int((np.max(shuffled, axis=0) >= found * (1 - 1e-9)).sum())
         done += count
