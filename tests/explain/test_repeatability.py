@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import cache
 from itertools import combinations
 from pathlib import Path
 
@@ -109,7 +110,7 @@ def shares(path: Path) -> tuple[float, float]:
     for seed in range(MACHINES):
         # A seventh of such a run's length later, the machine knows nothing of its speed.
         core = Core.random(seed, drift=0.03, drift_s=5.0)
-        truth = {name: sum(span) / 2 for name, span in truths(Core.random(seed, noise=0.0), path).items()}
+        truth = {name: sum(span) / 2 for name, span in truths(Core.random(seed, noise=0.0)).items()}
         runs = [intervals(run_at(core, 1000.0 * (seed * RUNS + at), seed + 100 * at, path)) for at in range(RUNS)]
         met += [mean(overlap(run[name], other[name]) for name in run) for run, other in combinations(runs, 2)]
         covered += [mean(low <= truth[name] <= high for name, (low, high) in run.items()) for run in runs]
@@ -156,7 +157,7 @@ def test_what_differs_between_runs_is_learnt_from_earlier_ones(tmp_path: Path) -
     with_earlier_runs: list[float] = []
     for seed in range(MACHINES):
         core = Core.random(seed, drift=0.03, drift_s=1000.0)
-        truth = {name: sum(span) / 2 for name, span in truths(Core.random(seed, noise=0.0), tmp_path).items()}
+        truth = {name: sum(span) / 2 for name, span in truths(Core.random(seed, noise=0.0)).items()}
         runs = in_sequence(core, seed, tmp_path, 7)
         for shares_covered, spans in (
             (alone, map(intervals, runs[:2])),
@@ -329,8 +330,9 @@ def test_two_repeats_lean_on_other_points(points: list[tuple[float, ...]], varia
     assert with_pooled_repeats(run) == run, "three repeats are enough"
 
 
-def truths(core: Core, path: Path) -> dict[tuple[str, str], tuple[float, float]]:
-    return intervals(run_at(core, 0.0, 1, path))
+@cache
+def truths(core: Core) -> dict[tuple[str, str], tuple[float, float]]:
+    return intervals(run_at(core, 0.0, 1, Path()))
 
 
 def overlap(first: tuple[float, float], second: tuple[float, float]) -> bool:
