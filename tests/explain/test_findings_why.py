@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from here import sample
 from hwdyno.explain.findings import about_this_run, explain, why_not_double
 from hwdyno.explain.findings.bottleneck import Limit, client_bound, find_limit
 from hwdyno.explain.findings.rule import Case

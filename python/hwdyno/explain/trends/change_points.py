@@ -161,7 +161,7 @@ def _residuals_of_rows(rows: Floats) -> Floats:
     first, last = np.zeros(len(rows), int), np.full(len(rows), rows.shape[1])
     middle = _best_splits(rows, first, last)
     edges = [first, _best_splits(rows, first, middle), middle, _best_splits(rows, middle, last), last]
-    residuals: Floats = sum(_centred(rows, low, high) for low, high in pairwise(edges))
+    residuals: Floats = np.sum([_centred(rows, low, high) for low, high in pairwise(edges)], axis=0)
     far = 3 * MAD_OF_NORMAL * np.median(np.abs(residuals), axis=1, keepdims=True)
     clipped: Floats = np.clip(residuals, -far, far)
     return clipped
