@@ -36,7 +36,8 @@ from simulation.host import SimulatedHost, SimulatedMachine
 
 EXPERIMENTS = ("memory.grid", "memory.threads", "memory.levels", "memory.latency", "memory.loaded")
 RUNS = 4
-MACHINES = sample(3, 6)
+MACHINES = sample(2, 6)
+HISTORIES = sample(60, 200)
 
 
 def run_at(core: Core, begun_s: float, seed: int, path: Path) -> Run:
@@ -213,14 +214,14 @@ def made_runs(effects: list[float], seed: int, points: int = 12) -> list[Experim
 
 def test_two_slow_runs_of_eight_do_not_stand_for_all() -> None:
     halves = []
-    for seed in range(200):
+    for seed in range(HISTORIES):
         rng = random.Random(seed)
         effects = [rng.gauss(0, 0.02) for _ in range(6)] + [math.log(0.5), math.log(0.6)]
         rng.shuffle(effects)
         spread = estimate_spread(made_runs(effects, seed))
         assert spread is not None and spread.earlier == 8
         halves.append(half_width(spread))
-    assert 0.06 < sorted(halves)[100] < 0.11 and max(halves) < 0.2
+    assert 0.06 < sorted(halves)[HISTORIES // 2] < 0.11 and max(halves) < 0.2
 
 
 def test_degraded_points_teach_nothing(tmp_path: Path) -> None:
@@ -241,9 +242,9 @@ def test_spread_is_found_from_many_runs() -> None:
     for true in (0.01, 0.05):
         found = [
             estimate_spread(made_runs([random.Random(f"{seed} {at}").gauss(0, true) for at in range(8)], seed))
-            for seed in range(200)
+            for seed in range(HISTORIES)
         ]
-        middle = sorted(run_to_run.deviation for run_to_run in found if run_to_run)[100]
+        middle = sorted(run_to_run.deviation for run_to_run in found if run_to_run)[HISTORIES // 2]
         expected = math.sqrt((2 * 0.03**2 + 7 * true**2) / 9)
         assert 0.8 * expected < middle < 1.2 * expected
 
