@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from here import sample
 from hwdyno.analysis.curves.knee_model import Knee
 from hwdyno.analysis.curves.projection import Outlook, outlook
 from hwdyno.analysis.curves.scalability import Interval
@@ -20,7 +21,7 @@ from numpy.random import Generator, default_rng
 from simulated_runs import FIXED, at, experiment, make_run
 from simulation.host import SimulatedMachine
 
-SYSTEMS, NOISE, REPEATS = 500, 0.02, 3
+SYSTEMS, NOISE, REPEATS = sample(150, 500), 0.02, 3
 FAR = (10, 100)
 """Multiples of the largest load that was measured."""
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from calibration import states as planted
+from here import sample
 from hwdyno.analysis.curves import fit_curves
 from hwdyno.analysis.states import CHANGED_AT, CHANGED_NOTE, change_in, in_one_state
 from hwdyno.explain.findings import explain
@@ -59,8 +60,8 @@ def explained(machine: SimulatedMachine, points: list[Parameters], share: float,
 
 @pytest.mark.parametrize("after", [0.25, 0.5, 0.75])
 def test_a_change_of_a_quarter_is_named_once_with_its_place_and_bytes(after: float) -> None:
-    named = 0
-    for seed in MACHINES[:40]:
+    named, machines = 0, MACHINES[: sample(20, 40)]
+    for seed in machines:
         machine = SimulatedMachine.random(seed)
         result, changed_s = in_rounds(machine, MIXED, 0.75, after)
         run = explain(make_run(machine, result))
@@ -77,7 +78,7 @@ def test_a_change_of_a_quarter_is_named_once_with_its_place_and_bytes(after: flo
         assert not any(touched & set(finding.points) for finding in run.findings if finding.rule in symptoms), (
             f"machine {seed}"
         )
-    assert named >= 0.95 * 40
+    assert named >= 0.95 * len(machines)
 
 
 def test_a_change_that_other_load_explains_is_that_loads() -> None:

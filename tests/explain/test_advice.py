@@ -209,7 +209,7 @@ AXES: dict[str, list[Parameters]] = {
         {"rw": "randrw", "rwmixread": 70, "bs": 4096, "iodepth": 8, "numjobs": 2**n, "direct": True} for n in range(4)
     ],
 }
-RUNS = [(axis, seed, noise) for axis in AXES for seed in range(4) for noise in (0.005, 0.4)]
+RUNS = [(axis, seed, noise) for axis in AXES for seed in range(sample(2, 4)) for noise in (0.005, 0.4)]
 
 
 def test_every_command_advised_of_simulated_disks_is_taken(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from hwdyno.model.words import Run, RunToRun
 from simulation.core import Core
 from test_repeatability import least, run_at
 
-PAIRS = sample(100, 250)
+PAIRS = sample(60, 250)
 EXPERIMENTS, POINTS = 4, 8
 
 
@@ -177,7 +177,7 @@ def test_a_table_of_changes_has_one_unit_for_what_is_moved() -> None:
 def test_on_the_simulated_machine(tmp_path: Path) -> None:
     """Nothing changes between like runs, and a machine that lost a tenth of everything is slower."""
     false = found = 0
-    cases = sample(3, 10)
+    cases = sample(2, 10)
     for seed in range(cases):
         core = Core.random(seed, noise=0.03)
         slow = replace(

@@ -49,7 +49,7 @@ def find(run: Run) -> Finding | None:
 
 
 def test_random_mounts_show_what_they_cost() -> None:
-    for seed in range(sample(20, 200)):
+    for seed in range(sample(10, 200)):
         draw = random.Random(seed)
         run = measured(SimulatedStore.random(seed), LARGE)
         found = find(with_mount(run, share := draw.uniform(0.1, 0.8)))

@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import cache
 from itertools import combinations
 from pathlib import Path
 
@@ -35,7 +36,8 @@ from simulation.host import SimulatedHost, SimulatedMachine
 
 EXPERIMENTS = ("memory.grid", "memory.threads", "memory.levels", "memory.latency", "memory.loaded")
 RUNS = 4
-MACHINES = sample(3, 6)
+MACHINES = sample(2, 6)
+HISTORIES = sample(60, 200)
 
 
 def run_at(core: Core, begun_s: float, seed: int, path: Path) -> Run:
@@ -109,7 +111,7 @@ def shares(path: Path) -> tuple[float, float]:
     for seed in range(MACHINES):
         # A seventh of such a run's length later, the machine knows nothing of its speed.
         core = Core.random(seed, drift=0.03, drift_s=5.0)
-        truth = {name: sum(span) / 2 for name, span in truths(Core.random(seed, noise=0.0), path).items()}
+        truth = {name: sum(span) / 2 for name, span in truths(Core.random(seed, noise=0.0)).items()}
         runs = [intervals(run_at(core, 1000.0 * (seed * RUNS + at), seed + 100 * at, path)) for at in range(RUNS)]
         met += [mean(overlap(run[name], other[name]) for name in run) for run, other in combinations(runs, 2)]
         covered += [mean(low <= truth[name] <= high for name, (low, high) in run.items()) for run in runs]
@@ -156,7 +158,7 @@ def test_what_differs_between_runs_is_learnt_from_earlier_ones(tmp_path: Path) -
     with_earlier_runs: list[float] = []
     for seed in range(MACHINES):
         core = Core.random(seed, drift=0.03, drift_s=1000.0)
-        truth = {name: sum(span) / 2 for name, span in truths(Core.random(seed, noise=0.0), tmp_path).items()}
+        truth = {name: sum(span) / 2 for name, span in truths(Core.random(seed, noise=0.0)).items()}
         runs = in_sequence(core, seed, tmp_path, 7)
         for shares_covered, spans in (
             (alone, map(intervals, runs[:2])),
@@ -212,14 +214,14 @@ def made_runs(effects: list[float], seed: int, points: int = 12) -> list[Experim
 
 def test_two_slow_runs_of_eight_do_not_stand_for_all() -> None:
     halves = []
-    for seed in range(200):
+    for seed in range(HISTORIES):
         rng = random.Random(seed)
         effects = [rng.gauss(0, 0.02) for _ in range(6)] + [math.log(0.5), math.log(0.6)]
         rng.shuffle(effects)
         spread = estimate_spread(made_runs(effects, seed))
         assert spread is not None and spread.earlier == 8
         halves.append(half_width(spread))
-    assert 0.06 < sorted(halves)[100] < 0.11 and max(halves) < 0.2
+    assert 0.06 < sorted(halves)[HISTORIES // 2] < 0.11 and max(halves) < 0.2
 
 
 def test_degraded_points_teach_nothing(tmp_path: Path) -> None:
@@ -240,9 +242,9 @@ def test_spread_is_found_from_many_runs() -> None:
     for true in (0.01, 0.05):
         found = [
             estimate_spread(made_runs([random.Random(f"{seed} {at}").gauss(0, true) for at in range(8)], seed))
-            for seed in range(200)
+            for seed in range(HISTORIES)
         ]
-        middle = sorted(run_to_run.deviation for run_to_run in found if run_to_run)[100]
+        middle = sorted(run_to_run.deviation for run_to_run in found if run_to_run)[HISTORIES // 2]
         expected = math.sqrt((2 * 0.03**2 + 7 * true**2) / 9)
         assert 0.8 * expected < middle < 1.2 * expected
 
@@ -329,8 +331,9 @@ def test_two_repeats_lean_on_other_points(points: list[tuple[float, ...]], varia
     assert with_pooled_repeats(run) == run, "three repeats are enough"
 
 
-def truths(core: Core, path: Path) -> dict[tuple[str, str], tuple[float, float]]:
-    return intervals(run_at(core, 0.0, 1, path))
+@cache
+def truths(core: Core) -> dict[tuple[str, str], tuple[float, float]]:
+    return intervals(run_at(core, 0.0, 1, Path()))
 
 
 def overlap(first: tuple[float, float], second: tuple[float, float]) -> bool:

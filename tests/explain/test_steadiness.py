@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from here import sample
 from hwdyno.analysis.samples import Disagreement
 from hwdyno.explain.findings import about_this_run, explain
 from hwdyno.explain.findings import repeats as of_repeats
@@ -250,7 +251,7 @@ def test_repeats_disagree_beyond_chance(monkeypatch: Any, values: Any, p_value: 
 def test_repeats_in_any_order_are_no_fall_in_one_sweep_of_a_hundred(monkeypatch: Any) -> None:
     """Each repeat has a different level, in random order: of such sweeps 20 to 80% had a point that had "fallen"."""
     monkeypatch.setattr(of_repeats, "disagreement", lambda _: Disagreement(1e-9, 0.5))
-    draw, fallen, sweeps = random.Random(11), 0, 300
+    draw, fallen, sweeps = random.Random(11), 0, sample(100, 300)
     for _ in range(sweeps):
         count = draw.randint(3, 15)
         levels = [tuple(draw.choice((1e8, 7e7)) * draw.gauss(1, 0.01) for _ in range(count)) for _ in range(20)]

@@ -35,13 +35,13 @@ def _converters(kind: type) -> dict[str, Converter]:
 def _converter(hint: Any) -> Converter:
     """Gives a value as the type of a field; ``_NO_FIT`` where it is of another."""
     if isinstance(hint, types.UnionType):
-        return _any_of([_converter(choice) for choice in hint.__args__])
+        return _union_converter([_converter(choice) for choice in hint.__args__])
     if is_dataclass(hint) and isinstance(hint, type):
         return lambda value, path, other: (
             hint(**typed_fields(hint, value, path, other)) if isinstance(value, Mapping) else _NO_FIT
         )
     if typing.get_origin(hint) is tuple:
-        return _tuple_of(_converter(hint.__args__[0]))
+        return _tuple_converter(_converter(hint.__args__[0]))
     if typing.get_origin(hint) is dict:
         return lambda value, path, other: (
             {str(key): str(why) for key, why in value.items()} if isinstance(value, Mapping) else _NO_FIT
@@ -57,7 +57,7 @@ def _whole(value: Any, path: str, other: dict[str, Any]) -> Any:
     return value if type(value) is int else _NO_FIT
 
 
-def _any_of(choices: Sequence[Converter]) -> Converter:
+def _union_converter(choices: Sequence[Converter]) -> Converter:
     def convert(value: Any, path: str, other: dict[str, Any]) -> Any:
         for choice in choices:
             if (made := choice(value, path, other)) is not _NO_FIT:
@@ -67,7 +67,7 @@ def _any_of(choices: Sequence[Converter]) -> Converter:
     return convert
 
 
-def _tuple_of(convert_item: Converter) -> Converter:
+def _tuple_converter(convert_item: Converter) -> Converter:
     def convert(values: Any, path: str, other: dict[str, Any]) -> Any:
         if not isinstance(values, list | tuple):
             return _NO_FIT

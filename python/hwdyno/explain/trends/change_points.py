@@ -164,13 +164,13 @@ def _residuals_of_rows(rows: Floats) -> Floats:
     first, last = np.zeros(len(rows), int), np.full(len(rows), rows.shape[1])
     middle = _best_splits(rows, first, last)
     edges = [first, _best_splits(rows, first, middle), middle, _best_splits(rows, middle, last), last]
-    residuals: Floats = sum(_centred(rows, low, high) for low, high in pairwise(edges))
+    residuals: Floats = np.sum([_center_part(rows, low, high) for low, high in pairwise(edges)], axis=0)
     far = 3 * MAD_OF_NORMAL * np.median(np.abs(residuals), axis=1, keepdims=True)
     clipped: Floats = np.clip(residuals, -far, far)
     return clipped
 
 
-def _centred(rows: Floats, low: Floats, high: Floats) -> Floats:
+def _center_part(rows: Floats, low: Floats, high: Floats) -> Floats:
     """A part of each row about its mean, and 0 outside of it."""
     import numpy as np
 
@@ -188,7 +188,7 @@ def _best_splits(rows: Floats, low: Floats, high: Floats) -> Floats:
     ends = np.arange(1, rows.shape[1] + 1)
     left, right = ends - low[:, None], high[:, None] - ends
     may_split = (left >= MIN_SIDE) & (right >= MIN_SIDE)
-    sums = np.cumsum(_centred(rows, low, high), axis=1)
+    sums = np.cumsum(_center_part(rows, low, high), axis=1)
     gains = np.where(may_split, sums**2 / np.where(may_split, left * right, 1), -1.0)
     places: Floats = np.where(may_split.any(axis=1), gains.argmax(axis=1) + 1, high)
     return places
