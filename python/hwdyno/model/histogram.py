@@ -237,7 +237,7 @@ class Histogram:
         made = cls()
         made.sum, made.min, made.max = numbers[3:6]
         places, last = list(accumulate(numbers[6::2])), cls.index(1 << cls.TOP_BITS)
-        if places[-1] > last:
+        if places and places[-1] > last:
             places = [min(at, last) for at in places]
         made.buckets = dict(zip(places, numbers[7::2], strict=True))
         made.count = sum(made.buckets.values())
