@@ -30,7 +30,7 @@ _LOGGED = re.compile(
 
 # Readers allow blanks between parts, line ends included; of a million of them each split would be tried.
 _BLANKS = re.compile(r"[^\S\n]{257,}")
-# So many blanks have four among every 64th character: a text without those is not searched whole.
+# 257 blanks have four among every 64th character: a text without those is not searched whole.
 _SAMPLED_BLANKS, _STEP = re.compile(r"[^\S\n]{4}"), 64
 _BLANK_LINES = re.compile(r"\n[^\S\n]*\n[^\S\n]*\n\s*\n")
 
