@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import made_store as made
@@ -80,14 +81,20 @@ def test_help_all_shows_every_option_once(name: str, capsys: pytest.CaptureFixtu
     assert max(map(len, text.splitlines())) <= help.MAX_COLUMNS
 
 
+@cache
+def stored_run() -> str:
+    """A Run with what the examples ask of one."""
+    depths = made.experiment(*(made.point(depth, 1e8 * min(depth, 8)) for depth in (1, 2, 4, 8, 16, 32)))
+    return to_json(replace(findings.explain(made.run(depths, *whole_curve().experiments)), id="r1"))
+
+
 @pytest.mark.parametrize("line", examples())
 def test_every_example_runs(
     line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HWDYNO_HOME", str(tmp_path / "home"))
-    depths = made.experiment(*(made.point(depth, 1e8 * min(depth, 8)) for depth in (1, 2, 4, 8, 16, 32)))
-    run = to_json(replace(findings.explain(made.run(depths, *whole_curve().experiments)), id="r1"))
+    run = stored_run()
     runs = tmp_path / "home" / "runs"
     runs.mkdir(parents=True)
     (tmp_path / "runs").mkdir()

@@ -72,6 +72,16 @@ def test_all_of_them_together_end_in_time(unit: str) -> None:
         read_every(hostile(unit), "hostile")
 
 
+def test_blanks_are_collapsed_wherever_they_begin() -> None:
+    for count in (255, 256, 257, 258, 4000):
+        for before in range(70):
+            text = "a" * before + " \t" * (count // 2) + " " * (count % 2) + "b"
+            kept = text if count <= 256 else "a" * before + " " * 256 + "b"
+            assert collapse_blanks(text) == kept
+    for lines, kept in ((3, "\n\t\n\t\n"), (4, "\n\n\n"), (9, "\n\n\n")):
+        assert collapse_blanks("a" + "\n\t" * lines + "b") == f"a{kept}\tb"
+
+
 SHAPES = ("a: 1 MB/s\n", "a|1 MB/s|2 MB/s\n", "a:\n", "### a\n", "1 ms\n", "a: 1\n", "$ dd bs=1\n", "1 MB 1 MB/s ")
 """What a reader by shape takes lines for."""
 

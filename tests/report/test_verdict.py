@@ -101,8 +101,9 @@ PLANTED: dict[str, tuple[dict[str, tuple[float, float]], str]] = {
 
 @pytest.mark.parametrize("fault", PLANTED)
 def test_no_planted_fault_passes_as_sound(fault: str) -> None:
+    """Rules are tried on more machines in tests/explain/test_findings.py; here they decide the verdict."""
     ranges, expected = PLANTED[fault]
-    for seed in SOME:
+    for seed in MACHINES[: sample(12, len(MACHINES))]:
         draw = random.Random(seed)
         planted = {name: draw.uniform(*range_of) for name, range_of in ranges.items()}
         assert make_card(SimulatedMachine.random(seed, **planted)).verdict == expected, f"machine {seed}: {planted}"

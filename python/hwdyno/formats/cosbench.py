@@ -59,10 +59,11 @@ def _list_rows(text: str, name: str) -> Iterator[Mapping[str, str]]:
     if lacking := [needed for needed in _NEEDED if needed not in names]:
         raise UserError(f"{name} has no column '{lacking[0]}' of COSBench's CSV")
     for line in lines:
-        cells = line.split(",")
+        if line.count(",") < len(names) - 2:
+            continue
         # The last column has each state of its stage, separated by commas.
-        row = dict(zip(names, cells, strict=False))
-        if len(cells) >= len(names) - 1 and OPERATIONS.get(_word(row)) is not None:
+        row = dict(zip(names, line.split(","), strict=False))
+        if OPERATIONS.get(_word(row)) is not None:
             yield row
 
 

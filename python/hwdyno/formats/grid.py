@@ -240,9 +240,12 @@ def _read_separated(text: str) -> Iterator[tuple[str, list[list[str]]]]:
         block = []
 
 
+_COMMENT_MARK = re.compile(r"#\s*")
+
+
 def _heads_in(comment: str, row: str) -> str:
     """The heads that a comment right above a row of figures has, as many as the row has cells; else nothing."""
-    heads = re.sub(r"#\s*", "", comment).strip()
+    heads = _COMMENT_MARK.sub("", comment).strip()
     if not heads:
         return ""
     for mark in (r"\t", r",", r";", r"\s{2,}", r"\s+"):

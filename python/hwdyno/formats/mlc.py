@@ -40,6 +40,8 @@ def read(text: str, name: str) -> Run:
     size = _BUFFER.search(text)
     for line in text.splitlines():
         low = line.strip().lower()
+        if len(low.split(None, 1)) < 2 and not low.startswith("measuring"):
+            continue  # It states nothing.
         if low.startswith("measuring") or _CURVE.match(line):
             section, remote = low if low.startswith("measuring") else "loaded", {}
         if match := _TRAFFIC.search(line):

@@ -84,6 +84,8 @@ def read(text: str, name: str) -> Run:
 def _list_sections(text: str) -> Iterator[_OperationText]:
     section: _OperationText | None = None
     for raw in text.splitlines() if "obj/s" in text or "ops/s" in text else ():
+        if ":" not in raw and "/" not in raw:
+            continue  # It states nothing.
         line = _COLOUR.sub("", raw[:2000])
         head = _HEAD.match(line)
         if head or _CLUSTER.match(line):

@@ -9,6 +9,7 @@ import struct
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from hwdyno.model.words import Latency
@@ -23,6 +24,9 @@ MAX_UNPACKED_BYTES = 1 << 22
 """Bytes of an unpacked histogram at most: every bucket filled takes less, and a foreign document may not take more."""
 _PACKED = re.compile(rb"\x01[\x00-\x7f](?:(?:[\x80-\xff]{0,19}[\x00-\x7f]){2}){2,}", re.DOTALL)
 """Pairs of numbers of at most 140 bits, each its seven bits a byte with the last one marked."""
+
+_LONG = re.compile(rb"[\x80-\xff]+[\x00-\x7f]", re.DOTALL)
+"""A number of more than a byte; the bytes between such are numbers themselves."""
 
 
 class Histogram:
@@ -110,8 +114,10 @@ class Histogram:
         if times <= 0:
             return
         at = self.index(value)
-        self.min = value if self.count == 0 else min(self.min, value)
-        self.max = max(self.max, value)
+        if value < self.min or not self.count:
+            self.min = value
+        if value > self.max:
+            self.max = value
         self.buckets[at] = self.buckets.get(at, 0) + times
         self.count += times
         self.sum += value * times
@@ -130,12 +136,13 @@ class Histogram:
         """
         less = Histogram()
         less.count, less.sum, less.min, less.max = self.count, self.sum, self.min, self.max
+        counts, full = less.buckets, 1 << self.SUB_BITS
+        wide = 1 << max(0, self.SUB_BITS - bits)
         for at, count in self.buckets.items():
             # The buckets of an octave are joined by this many; below 2^sub_bits the octaves are shorter.
-            octave_bits = min(at.bit_length() - 1, self.SUB_BITS)
-            wide = 1 << max(0, octave_bits - bits)
-            middle = at - at % wide + wide // 2
-            less.buckets[middle] = less.buckets.get(middle, 0) + count
+            joined = wide if at >= full else 1 << max(0, at.bit_length() - 1 - bits)
+            middle = at - at % joined + joined // 2
+            counts[middle] = counts.get(middle, 0) + count
         return less
 
     def merge(self, other: Histogram) -> Histogram:
@@ -217,12 +224,13 @@ class Histogram:
             _put(out, number)
         before = 0
         for at, count in sorted(self.buckets.items()):
-            for number in (at - before, count):
-                if number < 0x80:
-                    out.append(number)
-                else:
-                    _put(out, number)
-            before = at
+            gap, before = at - before, at
+            if gap | count < 0x80:  # Most take a byte each.
+                out.append(gap)
+                out.append(count)
+            else:
+                _put(out, gap)
+                _put(out, count)
         return base64.b64encode(zlib.compress(bytes(out))).decode()
 
     @classmethod
@@ -231,10 +239,10 @@ class Histogram:
         numbers = _numbers(cls.decompress(text))
         made = cls()
         made.sum, made.min, made.max = numbers[3:6]
-        at, last = 0, cls.index(1 << cls.TOP_BITS)
-        for gap, count in zip(numbers[6::2], numbers[7::2], strict=True):
-            at = min(at + gap, last)
-            made.buckets[at] = count
+        places, last = list(accumulate(numbers[6::2])), cls.index(1 << cls.TOP_BITS)
+        if places and places[-1] > last:
+            places = [min(at, last) for at in places]
+        made.buckets = dict(zip(places, numbers[7::2], strict=True))
         made.count = sum(made.buckets.values())
         return made
 
@@ -275,11 +283,13 @@ def _put(out: bytearray, number: int) -> None:
 
 
 def _numbers(data: bytes) -> list[int]:
-    found, number, shift = [], 0, 0
-    for byte in data:
-        number |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            found.append(number)
-            number, shift = 0, 0
+    found, end = list[int](), 0
+    for long in _LONG.finditer(data):
+        found += data[end : long.start()]
+        number = 0
+        for byte in reversed(long[0]):
+            number = number << 7 | byte & 0x7F
+        found.append(number)
+        end = long.end()
+    found += data[end:]
     return found
