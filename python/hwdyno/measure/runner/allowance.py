@@ -43,7 +43,7 @@ class Allowance:
         """Each kernel's median excess, the lower and the higher one."""
         self._as_read_so_far: dict[tuple[int, Middle], tuple[Planned, Planned]] = {}
         self._turns: dict[int, tuple[Planned, Timing, Parameters, float]] = {}
-        """Each point's next turn with what it was estimated from: a run's time left is estimated before each reading."""
+        """Each point's next turn with what it was estimated from: a run's end is estimated before each reading."""
         self.peers_s: dict[str, list[float]] = {}
         """How much longer than the reading beside it each reading of a kernel's peer took."""
         self.timing = timing(plan, None)
