@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from hwdyno.explain.findings import explain
-from hwdyno.formats import printed
+from hwdyno.formats import printed, published
 from hwdyno.model.axes import with_field_axes
 from hwdyno.model.machine import Machine
 from hwdyno.model.words import Ceiling, CeilingClass, Finding, Measurement, Run, Value
@@ -301,6 +301,17 @@ def test_device_of_known_class_alone_is_too_fast(device: str, unit: str, link: b
     run = table(row(1e9, unit=unit, rw="read", device=device))
     run = bounded(run, "physical", "read_bytes_s", 6e8) if link else run
     assert named("too_fast_for_class", run) == is_named
+
+
+@pytest.mark.parametrize(("about", "size_of"), [
+    ("Memory bandwidth (MB/s)", "working_set"), ("Sequential storage, fio (MB/s)", "size"),
+    ("Network throughput, iperf3 (MB/s)", "bs"),
+])  # fmt: skip
+def test_size_of_table_is_of_what_its_resource_says(about: str, size_of: str) -> None:
+    text = f"{about}\n\nSize      Read    Write\n64 KiB    4800    3050\n64 MiB    1210    910\n"
+    run = published.read(text, "table")
+    points = [point for result in run.experiments for point in result.points]
+    assert {point.parameters.get(size_of) for point in points} == {64 << 10, 64 << 20}
 
 
 def test_impossible_row_of_table_is_degraded() -> None:

@@ -25,6 +25,7 @@ from hwdyno.system.store import (
     default_directory,
     directory,
     from_json,
+    journal,
     json_schema,
     new_id,
     run_status,
@@ -33,6 +34,7 @@ from hwdyno.system.store import (
 from hwdyno.system.store.document import plain_values
 from hwdyno.system.store.former_names import rename_keys
 from hwdyno.system.store.history import figures_from, figures_text, list_figures
+from hwdyno.system.store.journal import from_journal
 from hwdyno.system.store.run_index import checksum
 from pydantic import TypeAdapter
 
@@ -148,7 +150,14 @@ def test_numbers_of_numpy_become_plain_ones() -> None:
 
 
 def test_a_document_is_what_its_declared_types_make_of_it() -> None:
-    assert plain_values(full_run()) == TypeAdapter(Run).dump_python(full_run(), mode="json")
+    plain = plain_values(full_run())
+    assert json.dumps(plain) == json.dumps(TypeAdapter(Run).dump_python(full_run(), mode="json"))
+
+
+def test_a_stored_run_has_the_same_text_when_it_is_stored_again() -> None:
+    """Also where it was made with a whole number for a float."""
+    run = made.run(made.experiment(replace(made.point(), elapsed_s=2)))
+    assert '"elapsed_s": 2.0' in to_json(run) and to_json(from_json(to_json(run))) == to_json(run)
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
@@ -219,6 +228,33 @@ def test_a_run_is_not_read_to_compare_it_with_earlier_ones(tmp_path: Path, monke
         assert {entry.id for entry in store.history()} == {"earlier", run.id}
         monkeypatch.setattr(directory, "_read", None)
         assert [entry.id for entry in store.history(without=run.id)] == ["earlier"]
+
+
+def test_a_run_that_leaves_is_what_its_journal_says_and_does_not_read_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, run = Store(tmp_path), full_run()
+    empty = replace(
+        run, experiments=tuple(replace(result, points=(), peers=(), curves=()) for result in run.experiments)
+    )
+    with store.begin(replace(empty, experiments=empty.experiments[:1], finished=None)) as writer:
+        for later in empty.experiments[1:]:
+            writer.experiment(later)
+        for result in run.experiments:
+            for point in result.points:
+                writer.point(result.name, replace(point, repeats=1))
+                writer.point(result.name, point)
+            for peer in result.peers:
+                writer.peer(result.name, peer)
+        in_journal = from_journal(writer.path.read_bytes(), writer.path, "interrupted")
+        with monkeypatch.context() as reading:
+            reading.setattr(journal, "foreign", None)
+            writer.seal()
+    stored = store.load(run.id)
+    assert stored.interrupted and [result.points for result in stored.experiments] == [
+        result.points for result in run.experiments
+    ]
+    assert replace(stored, finished=None) == replace(in_journal, finished=None)
 
 
 def test_a_stored_run_is_never_replaced(tmp_path: Path) -> None:

@@ -64,6 +64,8 @@ LOADS = ("delay", "iodepth", "numjobs", "threads", "streams", "accelerators", "n
 _NEED_UNITS = ("bs", "iops", "bw", "busbw", "lat", "flops", "time", "data", "size", "ceiling", "au", "share", "loss")
 LONGEST_CONTEXT = 200_000
 """Characters around a table in which its workload may be named."""
+_SIZE_OF = {"network": "bs", "gpu": "bs", "memory": "working_set"}
+"""What a column called "size" is of in a table of this resource."""
 _RESOURCES = {"cpu": "compute", "processor": "compute", "disk": "storage", "ssd": "storage", "ram": "memory"}
 
 
@@ -164,20 +166,20 @@ class _Table:
             return None
         bare = _TITLE_ONLY.sub(" ", context)
         table = cls(grid, whole, rows, find_resource(whole, rows, bare, grid.title), bare, text)
-        return table._messages()._defaults()._units()._jobs()
+        return table._sizes()._defaults()._units()._jobs()
 
-    def _messages(self) -> _Table:
-        """A column called "size" of a network's or a GPU's table as the size of what is sent at once."""
-        names = {column.meaning.quantity for column in self.columns}
-        if self.resource not in {"network", "gpu"} or "size" not in names or "bs" in names:
+    def _sizes(self) -> _Table:
+        """A column called "size" as what the size is of in a table of this resource."""
+        names, size_of = {column.meaning.quantity for column in self.columns}, _SIZE_OF.get(self.resource, "size")
+        if size_of in names:
             return self
         columns = [
-            replace(column, meaning=replace(column.meaning, quantity="bs"))
+            replace(column, meaning=replace(column.meaning, quantity=size_of))
             if column.meaning.quantity == "size"
             else column
             for column in self.columns
         ]
-        rows = [replace(row, parameters=_rename_size(row.parameters)) for row in self.rows]
+        rows = [replace(row, parameters=_rename_size(row.parameters, size_of)) for row in self.rows]
         return replace(self, columns=tuple(columns), rows=tuple(rows))
 
     # --- what the table does not say
@@ -425,11 +427,11 @@ class _Table:
         return escape_text(where + "; ".join([*parts, *stated, *self.notes, *repairs]))
 
 
-def _rename_size(parameters: Parameters) -> Parameters:
-    """The parameters with the size as that of a block, in whole bytes."""
+def _rename_size(parameters: Parameters, size_of: str) -> Parameters:
+    """The parameters with the size under another name, in whole bytes."""
     size = parameters.get("size")
     others = {name: value for name, value in parameters.items() if name != "size"}
-    return {"bs": round(size) if isinstance(size, float) else size, **others} if size is not None else others
+    return {size_of: round(size) if isinstance(size, float) else size, **others} if size is not None else others
 
 
 _LINPACK = re.compile(r"(?i)linpack|\bhpl\b|\bxhpl|top ?500|rmax")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from datetime import datetime, timezone
 from functools import cache
 from typing import Any, TypeVar
@@ -57,7 +58,7 @@ def word_from(kind: Callable[..., T], plain: Any) -> T:
 def plain_values(value: object) -> Any:
     """Convert one of the words to plain JSON values. Raises ``StoreError`` for a figure that is not finite.
 
-    It needs no declared types, of which pydantic would first make its schema, before a run's first reading.
+    It needs no schema of the declared types, which pydantic would have to make before a run's first reading.
     """
     wrong: list[str] = []
     plain = _plain(value, "", wrong)
@@ -66,27 +67,38 @@ def plain_values(value: object) -> Any:
     return plain
 
 
-def _plain(value: Any, where: str, wrong: list[str]) -> Any:
-    """The value as JSON has it, with the first figure in ``wrong`` that is not finite by its place."""
-    kind = type(value)
-    if kind is str or kind is int or value is None or kind is bool:
+def _plain(value: Any, where: str, wrong: list[str], *, is_float: bool = False) -> Any:
+    """The value as JSON has it; the place of each figure that is not finite is added to ``wrong``."""
+    kind: Any = type(value)
+    if kind is int:
+        return float(value) if is_float else value
+    if kind is str or value is None or kind is bool:
         return value
     if kind is float:
         if not math.isfinite(value):
             wrong.append(where.lstrip("."))
         return value
     if is_dataclass(value):
-        return {name: _plain(getattr(value, name), f"{where}.{name}", wrong) for name in value.__dataclass_fields__}
-    if isinstance(value, (tuple, list)):
-        return [_plain(inner, f"{where}[{index}]", wrong) for index, inner in enumerate(value)]
+        floats = _float_fields(kind)
+        return {
+            name: _plain(getattr(value, name), f"{where}.{name}", wrong, is_float=name in floats)
+            for name in value.__dataclass_fields__
+        }
+    if isinstance(value, tuple | list):
+        return [_plain(inner, f"{where}[{at}]", wrong, is_float=is_float) for at, inner in enumerate(value)]
     if isinstance(value, Mapping):
         # Half a character in a key would be refused by who reads the document.
         names = (str(key).encode("utf-8", "replace").decode() for key in value)
-        return {
-            name: _plain(inner, f"{where}.{name}", wrong) for name, inner in zip(names, value.values(), strict=True)
-        }
+        pairs = zip(names, value.values(), strict=True)
+        return {name: _plain(inner, f"{where}.{name}", wrong, is_float=is_float) for name, inner in pairs}
     # A number of a numerical library is converted to Python's.
-    return _plain(value.item(), where, wrong) if hasattr(value, "item") else str(value)
+    return _plain(value.item(), where, wrong, is_float=is_float) if hasattr(value, "item") else str(value)
+
+
+@cache
+def _float_fields(kind: Any) -> frozenset[str]:
+    """The fields that are declared to hold floats: a whole number there is written as one, as it is read again."""
+    return frozenset(field.name for field in fields(kind) if re.search(r"\bfloat\b", str(field.type)))
 
 
 def to_json(run: Run, indent: int | None = None) -> str:

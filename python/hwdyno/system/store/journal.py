@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from hwdyno.model.words import ExperimentResult, Measurement, PeerResult, Run, UserError
+from hwdyno.model.words import ExperimentResult, Measurement, PeerResult, Run, Scalar, UserError
 from hwdyno.system import foreign, signals
 from hwdyno.system.safe_files import SHARED, Folder, MadeFile, file_identity, made_with, write_all
 from hwdyno.system.store.atomic_files import StoreError, cause, open_file, temporary_name, write_once
@@ -25,6 +25,42 @@ from hwdyno.system.store.former_names import rename_keys
 JOURNAL = "hwdyno.journal/1"
 SEAL_S = 0.3
 """Time for a line that is just being written, before a process that leaves keeps the journal as it is."""
+
+
+class _SoFar:
+    """The Run that a journal has so far."""
+
+    def __init__(self, head: Run) -> None:
+        self._head = head
+        self._experiments: dict[str, ExperimentResult] = {}
+        self._points: dict[str, dict[frozenset[tuple[str, Scalar]], Measurement]] = {}
+        self._peers: dict[str, list[PeerResult]] = {}
+        for experiment in head.experiments:
+            self.open(experiment)
+
+    @property
+    def run(self) -> Run:
+        """The Run with the points that were taken."""
+        experiments = (
+            replace(result, points=tuple(self._points[name].values()), peers=tuple(self._peers[name]))
+            for name, result in self._experiments.items()
+        )
+        return replace(self._head, experiments=tuple(experiments))
+
+    def open(self, result: ExperimentResult) -> None:
+        """Take an experiment with what it has."""
+        name = result.name
+        self._experiments[name], self._points[name], self._peers[name] = result, {}, list(result.peers)
+        for point in result.points:
+            self.take_point(name, point)
+
+    def take_point(self, experiment: str, point: Measurement) -> None:
+        """Take a point, in place of its earlier state if there is one. Raises ``KeyError`` without its experiment."""
+        self._points[experiment][frozenset(point.parameters.items())] = point
+
+    def take_peer(self, experiment: str, result: PeerResult) -> None:
+        """Take a peer's result on a point. Raises ``KeyError`` without its experiment."""
+        self._peers[experiment].append(result)
 
 
 class Writer:
@@ -40,6 +76,8 @@ class Writer:
         self._write, self._announce = write, announce
         self.path = path
         self._writing = threading.RLock()
+        # A process that leaves has no time to read its journal again.
+        self._so_far = _SoFar(run)
         self._names = {experiment.name for experiment in run.experiments}
         # It gets its name once it is locked and has its first line, so that it is not read earlier.
         temporary = temporary_name(path)
@@ -54,7 +92,7 @@ class Writer:
                 self._identity = file_identity(os.fstat(self._file.fileno()))
                 try:
                     fcntl.flock(self._file, fcntl.LOCK_EX)
-                    self._append(head, is_first=True)
+                    self._append(head, lambda: None, is_first=True)
                     self._folder.publish(temporary, path.name)
                 finally:
                     with contextlib.suppress(OSError):
@@ -72,19 +110,21 @@ class Writer:
 
     def experiment(self, result: ExperimentResult) -> None:
         """Add an experiment that was not planned at the start."""
-        self._append({"opens": plain_values(result)})
+        self._append({"opens": plain_values(result)}, lambda: self._so_far.open(result))
         self._names.add(result.name)
 
     def point(self, experiment: str, measurement: Measurement, left_s: float | None = None) -> None:
         """Store a point, with the time left for who watches; a later state of the same point replaces it."""
         self._check_known(experiment)
         left = {} if left_s is None else {"left_s": round(left_s, 1)}
-        self._append({"experiment": experiment, "point": plain_values(measurement), **left})
+        record = {"experiment": experiment, "point": plain_values(measurement), **left}
+        self._append(record, lambda: self._so_far.take_point(experiment, measurement))
 
     def peer(self, experiment: str, result: PeerResult) -> None:
         """Store a peer's result on a point."""
         self._check_known(experiment)
-        self._append({"experiment": experiment, "peer": plain_values(result)})
+        record = {"experiment": experiment, "peer": plain_values(result)}
+        self._append(record, lambda: self._so_far.take_peer(experiment, result))
 
     def finish(self, run: Run) -> Path:
         """Store the whole Run as its document and remove the journal.
@@ -105,7 +145,7 @@ class Writer:
     def seal(self) -> None:
         """Store the points so far as a partial Run, without findings; the journal stays where that cannot be."""
         if signals.patiently(lambda step_s: self._writing.acquire(timeout=step_s), SEAL_S) and not self._file.closed:
-            run = from_journal(self.path.read_bytes(), self.path, "interrupted")
+            run = _cut_short(self._so_far.run, "interrupted")
             run = replace(run, finished=datetime.now(timezone.utc).astimezone().isoformat(timespec="seconds"))
             write_once(self.path.with_suffix(".json"), to_json(run))
             self.abandon()
@@ -134,13 +174,15 @@ class Writer:
         if experiment not in self._names:
             raise ValueError(f"{experiment} is not an experiment of this Run: {sorted(self._names)}")
 
-    def _append(self, record: dict[str, Any], *, is_first: bool = False) -> None:
+    def _append(self, record: dict[str, Any], take: Callable[[], None], *, is_first: bool = False) -> None:
+        """Write a line, and take what it says once it is stored."""
         line = json.dumps(record, ensure_ascii=False, allow_nan=False).encode() + b"\n"
         with signals.delay_exit(), self._writing:
             end = os.lseek(self._file.fileno(), 0, os.SEEK_END)
             try:
                 write_all(self._file.fileno(), line)
                 os.fsync(self._file.fileno())
+                take()
             except OSError as error:
                 # A partial line would corrupt the next one.
                 with contextlib.suppress(OSError):
@@ -155,23 +197,27 @@ class JournalReader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.experiments: dict[str, ExperimentResult] = {}
         self.lines: Counter[str] = Counter()
         """How many lines each experiment has; those that are written last come last."""
         self.lost = 0
         """Lines that cannot be read."""
         self.left_s: float | None = None
         """The time that was left when the last point was written."""
-        self._header: Run | None = None
+        self._so_far: _SoFar | None = None
         self._unread_from = 0
         """Where the first line begins that is not read yet."""
 
     @property
     def run(self) -> Run:
         """The Run with the points so far; raises ``StoreError`` before its first line was read."""
-        if self._header is None:
+        if self._so_far is None:
             raise StoreError(f"{self.path} is not a journal that this hwdyno reads; remove it")
-        return replace(self._header, experiments=tuple(self.experiments.values()))
+        return self._so_far.run
+
+    @property
+    def experiments(self) -> dict[str, ExperimentResult]:
+        """Its experiments by name, with the points so far."""
+        return {result.name: result for result in self.run.experiments}
 
     def read_more(self) -> bool:
         """Read what was written since the last call; whether there was anything. Raises ``OSError``."""
@@ -186,37 +232,33 @@ class JournalReader:
     def take(self, lines: Sequence[bytes]) -> None:
         """Take lines; the first of all is the header, which raises ``StoreError`` where it is none."""
         for line in lines:
-            if self._header is None:
-                self._begin(_record(line))
+            if self._so_far is None:
+                self._so_far = self._begin(_record(line))
             else:
-                self._add(_record(line))
+                self._add(_record(line), self._so_far)
 
-    def _begin(self, head: dict[str, Any]) -> None:
+    def _begin(self, head: dict[str, Any]) -> _SoFar:
         if head.get("journal") != JOURNAL:
             raise StoreError(f"{self.path} is not a journal that this hwdyno reads; remove it")
         try:
-            self._header = run_from(head.get("run"), str(self.path))
+            return _SoFar(run_from(head.get("run"), str(self.path)))
         except StoreError as error:
             raise StoreError(f"{error}: the journal is not readable; remove it") from None
-        self.experiments = {experiment.name: experiment for experiment in self._header.experiments}
 
-    def _add(self, record: dict[str, Any]) -> None:
+    def _add(self, record: dict[str, Any], so_far: _SoFar) -> None:
         try:
             if "opens" in record:
-                opened = word_from(ExperimentResult, rename_keys(record["opens"], "experiments.*"))
-                self.experiments[opened.name] = opened
+                so_far.open(word_from(ExperimentResult, rename_keys(record["opens"], "experiments.*")))
                 return
-            experiment = self.experiments[record["experiment"]]
+            name = record["experiment"]
             if "point" in record:
                 point = word_from(Measurement, rename_keys(record["point"], "experiments.*.points.*"))
-                experiment = replace(experiment, points=_with(experiment.points, point))
+                so_far.take_point(name, point)
                 left_s = record.get("left_s")
                 self.left_s = float(left_s) if isinstance(left_s, int | float) else self.left_s
             else:
-                peer = word_from(PeerResult, record["peer"])
-                experiment = replace(experiment, peers=(*experiment.peers, peer))
-            self.experiments[experiment.name] = experiment
-            self.lines[experiment.name] = self.lines.pop(experiment.name, 0) + 1
+                so_far.take_peer(name, word_from(PeerResult, record["peer"]))
+            self.lines[name] = self.lines.pop(name, 0) + 1
         except (ValueError, KeyError, TypeError):
             self.lost += 1
 
@@ -226,12 +268,16 @@ def from_journal(text: bytes, path: Path, ended: str = "the run was cut short") 
     lines = text.split(b"\n")
     reader = JournalReader(path)
     reader.take([lines[0], *lines[1:-1]])
-    run = reader.run
+    return _cut_short(reader.run, ended, reader.lost)
+
+
+def _cut_short(run: Run, ended: str, lost: int = 0) -> Run:
+    """The Run as one that ended before its last point."""
     done = sum(len(experiment.points) for experiment in run.experiments)
     planned = max(done, sum(experiment.planned for experiment in run.experiments))
     why = f"{ended}: {done} of {planned} points were measured"
-    if reader.lost:
-        why += f", and {reader.lost} more could not be read"
+    if lost:
+        why += f", and {lost} more could not be read"
     return replace(run, interrupted=True, degraded=(*run.degraded, why))
 
 
@@ -259,9 +305,3 @@ def is_being_written(path: Path) -> bool:
 def left_journal(path: Path) -> MadeFile | None:
     """The journal that an ended process left; none while it is written, or where the file is another's."""
     return None if is_being_written(path) else made_with(path, f'{{"journal": "{JOURNAL}"'.encode())
-
-
-def _with(points: tuple[Measurement, ...], point: Measurement) -> tuple[Measurement, ...]:
-    """The points with this one added, in place of its earlier state if there is one."""
-    same = [index for index, earlier in enumerate(points) if earlier.parameters == point.parameters]
-    return (*points[: same[0]], point, *points[same[0] + 1 :]) if same else (*points, point)
