@@ -75,11 +75,12 @@ def find_trends(series: Mapping[SeriesKey, Sequence[float]], strictness: float =
 
     Steps are sought in logarithms by E-divisive's procedure (Matteson & James, JASA 109, 2014, section 3): the best
     split of the levels so far, or the best level that was left again, compared with the same runs in shuffled order,
-    until none is significant. The first
-    split of every series shares one false discovery rate (Benjamini & Hochberg 1995), so among any number of flat
-    series all stay silent in 95% of histories. Where a straight line explains a series better than its steps (BIC), it
-    drifts (Theil & Sen's slope, Mann & Kendall's test). Series with fewer than ``MIN_RUNS`` have no trend. Both rates
-    are divided by ``strictness``. Raises ``UserError`` where the library of the search is missing.
+    until none is significant. The first split of every series shares one false discovery rate (Benjamini & Hochberg
+    1995), so among any number of flat series all stay silent in 95% of histories. Where a straight line explains a
+    series better than its steps (BIC), it drifts (Theil & Sen's slope, Mann & Kendall's test). Series with fewer than
+    ``MIN_RUNS`` have no trend. Both rates are divided by ``strictness``.
+
+    Raises ``UserError`` where the library of the search is missing.
     """
     logs = {key: _clip_logs(values) for key, values in series.items() if _is_fit(values)}
     autocorrelation = _autocorrelation(list(logs.values()))
@@ -240,7 +241,7 @@ def _split_p(values: Floats, ends: Sequence[int], kept: float) -> float:
     """The p-value of a split, or of a level that was left again, as good as the best one in noise around each level.
 
     ``kept`` is the share of independent runs that correlated ones are worth (Bartlett's (1 - r) / (1 + r)). Both kinds
-    share the risk of a false alarm (Holm's weighted procedure: of two, the smaller p-value over its weight).
+    share the risk of a false alarm (weighted p-values; Genovese, Roeder & Wasserman, Biometrika 93, 2006).
     """
     parts = [values[low:high] for low, high in pairwise(ends)]
     p_value = _shuffled_p(parts, _split_contrasts, kept) / (1 - _DIP_WEIGHT)

@@ -116,7 +116,7 @@ class FollowedRun:
         tag = str(self._journal.lines[name])
         known = self._drawn.get(name)
         if known is None or known[0] != tag:
-            alone = self._hide_names(replace(run, experiments=(self._journal.experiments[name],)))
+            alone = self._hide_names(replace(run, experiments=(self._journal.experiment(name),)))
             chart = first_chart(alone, 0)
             if chart is None:
                 return None
@@ -138,7 +138,7 @@ class FollowedRun:
         """Each host of a site with its part of the point that ended last; none for one machine alone."""
         if len(run.machines) < 2 or not last:
             return []
-        alone = self._hide_names(replace(run, experiments=(self._journal.experiments[last[0]],)))
+        alone = self._hide_names(replace(run, experiments=(self._journal.experiment(last[0]),)))
         points = alone.experiments[0].points
         shares = {share.host: share for share in points[-1].hosts} if points else {}
         rows = []

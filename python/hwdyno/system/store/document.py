@@ -79,10 +79,9 @@ def _plain(value: Any, where: str, wrong: list[str], *, is_float: bool = False) 
             wrong.append(where.lstrip("."))
         return value
     if is_dataclass(value):
-        floats = _float_fields(kind)
         return {
-            name: _plain(getattr(value, name), f"{where}.{name}", wrong, is_float=name in floats)
-            for name in value.__dataclass_fields__
+            name: _plain(getattr(value, name), f"{where}.{name}", wrong, is_float=is_float)
+            for name, is_float in _fields(kind)
         }
     if isinstance(value, tuple | list):
         return [_plain(inner, f"{where}[{at}]", wrong, is_float=is_float) for at, inner in enumerate(value)]
@@ -96,9 +95,9 @@ def _plain(value: Any, where: str, wrong: list[str], *, is_float: bool = False) 
 
 
 @cache
-def _float_fields(kind: Any) -> frozenset[str]:
-    """The fields that are declared to hold floats: a whole number there is written as one, as it is read again."""
-    return frozenset(field.name for field in fields(kind) if re.search(r"\bfloat\b", str(field.type)))
+def _fields(kind: Any) -> tuple[tuple[str, bool], ...]:
+    """The fields of a word, and whether each holds floats: a whole number there is written as it is read again."""
+    return tuple((field.name, bool(re.search(r"\bfloat\b", str(field.type)))) for field in fields(kind))
 
 
 def to_json(run: Run, indent: int | None = None) -> str:

@@ -41,11 +41,12 @@ class _SoFar:
     @property
     def run(self) -> Run:
         """The Run with the points that were taken."""
-        experiments = (
-            replace(result, points=tuple(self._points[name].values()), peers=tuple(self._peers[name]))
-            for name, result in self._experiments.items()
-        )
-        return replace(self._head, experiments=tuple(experiments))
+        return replace(self._head, experiments=tuple(map(self.experiment, self._experiments)))
+
+    def experiment(self, name: str) -> ExperimentResult:
+        """An experiment with the points that were taken. Raises ``KeyError`` without it."""
+        points, peers = self._points[name].values(), self._peers[name]
+        return replace(self._experiments[name], points=tuple(points), peers=tuple(peers))
 
     def open(self, result: ExperimentResult) -> None:
         """Take an experiment with what it has."""
@@ -210,14 +211,16 @@ class JournalReader:
     @property
     def run(self) -> Run:
         """The Run with the points so far; raises ``StoreError`` before its first line was read."""
+        return self._read_so_far().run
+
+    def experiment(self, name: str) -> ExperimentResult:
+        """An experiment with the points so far; raises as ``run`` does, and ``KeyError`` without it."""
+        return self._read_so_far().experiment(name)
+
+    def _read_so_far(self) -> _SoFar:
         if self._so_far is None:
             raise StoreError(f"{self.path} is not a journal that this hwdyno reads; remove it")
-        return self._so_far.run
-
-    @property
-    def experiments(self) -> dict[str, ExperimentResult]:
-        """Its experiments by name, with the points so far."""
-        return {result.name: result for result in self.run.experiments}
+        return self._so_far
 
     def read_more(self) -> bool:
         """Read what was written since the last call; whether there was anything. Raises ``OSError``."""
