@@ -176,7 +176,8 @@ def smoke(wheel: Path | None) -> str:
             wheel = next(place.glob("*.whl"))
         run(program, "-m", "venv", place / "env")
         inside = place / "env" / "bin" / "python"
-        into = (inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary", ":all:")
+        into = (inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary", ":all:",
+                "--no-compile")  # fmt: skip
         run(*into, *oldest_libraries())
         run(*into, "--no-deps", wheel)
         alone = {"PATH": str(inside.parent), "HOME": str(place), "LANG": "C.UTF-8"}

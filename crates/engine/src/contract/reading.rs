@@ -171,3 +171,19 @@ impl Note {
         Self { code: code.into(), says: says.into() }
     }
 }
+
+/// A count with its noun, such as `1 entry` or `3 entries`.
+#[must_use]
+pub fn counted(count: u64, singular: &str, plural: &str) -> String {
+    format!("{count} {}", if count == 1 { singular } else { plural })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::counted;
+
+    #[test]
+    fn one_has_the_singular() {
+        assert_eq!([0, 1, 2].map(|count| counted(count, "entry", "entries")), ["0 entries", "1 entry", "2 entries"]);
+    }
+}

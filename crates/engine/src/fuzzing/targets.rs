@@ -82,7 +82,7 @@ targets! {
     network::iperf3_control.words(network::PARAMETERS).mutants(300),
     network::iperf3_datagrams,
     network::iperf3_server.words(network::PARAMETERS).mutants(60),
-    network::iperf3_client.words(network::RESULTS).mutants(60),
+    network::iperf3_client.words(network::RESULTS).mutants(25),
     object::object_response,
     object::object_listing,
     object::object_request,
@@ -102,5 +102,5 @@ targets! {
     training::parquet.mutants(300),
     training::kv_entry.mutants(300),
     vectors::vector_index.words(vectors::FIELDS).mutants(200),
-    survey::survey_tree.mutants(60),
+    survey::survey_tree.mutants(25),
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::contract::declare::{choice_or, flag, integer, number, required, text, Group, INTERVAL_S, SEED};
 use crate::contract::kernel::{Declaration, Error, Kernel, Stop, Writes};
 use crate::contract::parameter::Role;
-use crate::contract::reading::Reading;
+use crate::contract::reading::{counted, Reading};
 use crate::object::multipart::MIN_PART;
 use crate::object::options::ReachParameters;
 use crate::object::place::Place;
@@ -259,8 +259,8 @@ fn describe(reading: &mut Reading, parameters: &Parameters, all: &Tally, shelf: 
         reading.note(
             "no_room",
             format!(
-                "{} entries did not fit in the capacity of {:.2} GB: use more capacity",
-                all.turned_away,
+                "{} did not fit in the capacity of {:.2} GB: use more capacity",
+                counted(all.turned_away, "entry", "entries"),
                 capacity as f64 / 1e9
             ),
         );

@@ -1,6 +1,6 @@
 //! What the threads of a run have counted: requests, bytes, times and failures, and the reading of them.
 
-use crate::contract::reading::{CpuTime, Fault, Reading, Samples, Stream};
+use crate::contract::reading::{counted, CpuTime, Fault, Reading, Samples, Stream};
 use crate::object::exchange::Moments;
 use crate::object::failure::{Failure, ALL, KINDS};
 use crate::object::options::Operation;
@@ -278,7 +278,10 @@ fn list_streams(tally: &Tally, work: &Work) -> Vec<Stream> {
 /// Notes how many requests were sent once more, if any was.
 pub fn note_repeated(repeated: u64, reading: &mut Reading) {
     if repeated > 0 {
-        reading.note("requests_repeated", format!("{repeated} requests failed and were sent again"));
+        reading.note(
+            "requests_repeated",
+            format!("{} sent again after a failure", counted(repeated, "request", "requests")),
+        );
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{json, Map, Value};
 
 use super::scan::Survey;
+use crate::contract::reading::counted;
 use crate::sys::cuda::nvrtc;
 use crate::sys::library::candidates;
 use crate::sys::{apart, cublas, cufile, nvidia, opencl};
@@ -115,10 +116,7 @@ fn query_driver(
         .and_then(|text| serde_json::from_str(&text).map_err(|_| "it ended without an answer".to_string()))
         .unwrap_or_else(|why| Map::from_iter([("why".to_string(), json!(why))]));
     let devices = answer.get("devices").and_then(Value::as_array).cloned().unwrap_or_default();
-    let count = match devices.len() {
-        1 => "1 device".to_string(),
-        many => format!("{many} devices"),
-    };
+    let count = counted(devices.len() as u64, "device", "devices");
     let why = answer.get("why").and_then(Value::as_str);
     libraries.push(library(name, true, why.unwrap_or(&count)));
     if key == "cuda" {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use crate::contract::kernel::{Error, Stop};
-use crate::contract::reading::{CpuTime, Reading, Samples, Stream};
+use crate::contract::reading::{counted, CpuTime, Reading, Samples, Stream};
 use crate::sys::affinity;
 use crate::timing::clock::now_ns;
 use crate::timing::cpu_time;
@@ -169,11 +169,7 @@ impl Threads {
         if self.shares.len() > places {
             reading.note(
                 "oversubscribed",
-                format!(
-                    "{} threads share {places} {} and take turns",
-                    self.shares.len(),
-                    if places == 1 { "CPU" } else { "CPUs" }
-                ),
+                format!("{} threads share {} and take turns", self.shares.len(), counted(places as u64, "CPU", "CPUs")),
             );
         }
         for stream in streams {

@@ -34,7 +34,7 @@ const EVERY: u64 = 20;
 /// The same for reads of `/proc` and `/sys`, where one file is read as another.
 const EVERY_OF_THE_SYSTEM: u64 = 4;
 /// The sample is one fault in this many.
-const ONE_IN: usize = 240;
+const ONE_IN: usize = 480;
 /// What left a file behind once, or was not repeated: the sample has all of it.
 const ONCE_WRONG: &[(&str, &str, u64)] = &[
     ("storage_patterns write", "fstat", 1),

@@ -11,7 +11,7 @@ use super::journal::Journal;
 use super::ledger::{Entry, Ledger};
 use super::verify::{each_block, inspect, Damage, DamageReport};
 use crate::contract::kernel::{Error, Stop};
-use crate::contract::reading::{Note, Reading, Stream};
+use crate::contract::reading::{counted, Note, Reading, Stream};
 use crate::storage::data::file_set::FileSet;
 use crate::storage::order::blocks::Span;
 use crate::sys::files;
@@ -184,7 +184,10 @@ impl Check {
         details.insert("path".into(), json!(path.to_string_lossy()));
         let notes = (counts.later > 0).then(|| Note {
             code: "journal_older".into(),
-            says: format!("{} blocks have later writes than the journal: it is older than the file", counts.later),
+            says: format!(
+                "{} with a later write than the journal has: it is older than the file",
+                counted(counts.later, "block", "blocks")
+            ),
         });
         let operations = counts.found.checked;
         let stream =

@@ -219,7 +219,7 @@ impl Job {
             Ok(()) if dropped > 0 => Some(Note::new(
                 "trace_cut",
                 format!(
-                    "write_iolog holds the first {} operations of each thread; {dropped} more were made",
+                    "write_iolog holds the first {} operations of each thread, and lacks {dropped} more",
                     iolog::MAX_RECORDED
                 ),
             )),
