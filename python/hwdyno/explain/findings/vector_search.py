@@ -131,8 +131,8 @@ def _advise_fewer_trips(case: Case, reads: float, trips: float) -> str:
         return f"Read more at once, in fewer round trips: {case.command(beam=4 * beam)}"
     if is_graph:
         return f"Try lists, which are read at once: {case.command(index='ivf', beam=64)}"
-    probes = int((case.number("probes") or 2) / 2)
-    return f"Read fewer lists, at a lower recall: {case.command(probes=max(1, probes))}"
+    probes = case.number("probes") or as_number(case.result.axis("probes").default) or 2
+    return f"Read fewer lists, at a lower recall: {case.command(probes=max(1, int(probes / 2)))}"
 
 
 def _larger(given: Parameters) -> int:

@@ -14,8 +14,6 @@ from hwdyno.analysis.ceilings.inference import name_plain_gets
 from hwdyno.measure.scenarios import plain_gets
 from hwdyno.measure.scenarios.kinds import Kind
 from hwdyno.measure.scenarios.object_folder import (
-    CA_FILE,
-    STORE_ENDPOINT,
     ObjectFolder,
     name_folder,
     reach,
@@ -350,11 +348,7 @@ KIND = Kind(
     command="inference",
     make=make,
     title="vector search",
-    options=(
-        Option("--vector-search", "build and search a diskann, hnsw or ivf index of --vectors", "INDEX"),
-        STORE_ENDPOINT,
-        CA_FILE,
-    ),
+    options=(Option("--vector-search", "build and search a diskann, hnsw or ivf index of --vectors", "INDEX"),),
     chosen_by="vector_search",
     kernel=KERNEL,
     hidden=HIDDEN,
