@@ -332,7 +332,7 @@ impl<'a> Plan<'a> {
         Ok(Some(Made { set, queries, truth, code, entry, index }))
     }
 
-    /// Writes the index; hands back where to, and gives its length.
+    /// Writes the index; gives where to, and its length.
     fn write<W: Write>(&self, made: &Made, mut fields: Map<String, Value>, to: W) -> io::Result<(W, u64)> {
         let vectors = made.set.count();
         let mut members: Vec<Vec<u32>> = Vec::new();

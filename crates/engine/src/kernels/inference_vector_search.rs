@@ -158,11 +158,11 @@ fn open(path: &Path, direct: bool, notes: &mut Vec<Note>) -> Result<(File, bool)
 
 /// How the index is read.
 enum Reads<'a> {
-    /// From a file, as many as are wanted at once.
+    /// Reads of a file, as many as are wanted at once.
     Queued(&'a File),
-    /// From a file, one at a time.
+    /// Reads of a file, one at a time.
     Single(&'a File),
-    /// From an object of this length, each over the connection of its slot.
+    /// Ranged GETs of an object of this length, each over the connection of its slot.
     Ranged { lines: &'a PerMember<Vec<Line>>, keys: &'a Keys, length: u64 },
 }
 

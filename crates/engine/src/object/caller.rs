@@ -151,7 +151,7 @@ impl Caller {
     /// has as many requests in flight as it has connections.
     pub fn begin(&mut self, request: &Request<'_>, stop: &Stop) {
         if self.begun.is_some() {
-            // An answer that nobody received would be taken for the next one's.
+            // Its answer, which was not received, would be taken for the next one's.
             self.transport = None;
         }
         self.begun = Some(self.send(request, stop));

@@ -81,11 +81,10 @@ def name_plain_gets(workload: str) -> str:
 
 def of_gets(run: Run, result: ExperimentResult) -> Iterable[Ceiling]:
     """Bytes a second by connections: plain GETs of a search's size of reads, from the same store in the same run."""
-    beside = (other for other in run.experiments if other.name == name_plain_gets(result.name))
     found: dict[int, float] = {}
-    for other in beside:
-        for point in other.points:
-            connections = int(number_at({**other.fixed, **point.parameters}, "concurrency"))
+    for plain in run.experiments:
+        for point in plain.points if plain.name == name_plain_gets(result.name) else ():
+            connections = int(number_at({**plain.fixed, **point.parameters}, "concurrency"))
             if point.validity != "invalid" and point.throughput.unit == "bytes/s":
                 found[connections] = max(found.get(connections, 0.0), point.throughput.value)
     for connections, value in sorted(found.items()):

@@ -131,8 +131,8 @@ def _advise_fewer_trips(case: Case, reads: float, trips: float) -> str:
         return f"Read more at once, in fewer round trips: {case.command(beam=4 * beam)}"
     if is_graph:
         return f"Try lists, which are read at once: {case.command(index='ivf', beam=64)}"
-    probes = case.number("probes") or as_number(case.result.axis("probes").default) or 2
-    return f"Read fewer lists, at a lower recall: {case.command(probes=max(1, int(probes / 2)))}"
+    threads = int(case.number("threads") or 1)
+    return f"Fewer than one is impossible, so use more threads for more queries/s: {case.command(threads=4 * threads)}"
 
 
 def _larger(given: Parameters) -> int:

@@ -53,6 +53,6 @@ def make_experiment(
     )
 
 
-def layout_of(planned: Planned) -> dict[str, Any]:
+def read_layout(planned: Planned) -> dict[str, Any]:
     """The parameters of the layout of the objects that a planned experiment reads."""
     return {name: planned.fixed[name] for name in ("object_size", "objects")}

@@ -225,7 +225,7 @@ def make_object_index(search: Experiment, plan: Plan, host: Host, reached: Param
     """The index in an object store that an experiment of a plan searches."""
     planned = {planned.experiment.name: planned for planned in plan.experiments}
     given, whole = _builder_parameters(planned[search.name].fixed, host)
-    folder, plain = Path(str(given["path"])), plain_gets.layout_of(planned[name_plain_gets(search.name)])
+    folder, plain = Path(str(given["path"])), plain_gets.read_layout(planned[name_plain_gets(search.name)])
     description = f"index: {whole['index']} of {whole['vectors']} vectors of {whole['dim']} dimensions in"
     return ObjectIndex(
         description=f"{description} {show_folder(format_place(folder))} (built and removed)",
@@ -246,7 +246,7 @@ def _plain(
 
     def values(name: str, default: Iterable[Scalar]) -> list[int]:
         read = plans.read_axis(given[name], declared, name, KERNEL) if name in given else default
-        return [int(value) for value in read]
+        return [value for value in read if isinstance(value, int)]
 
     whole = {**{axis.name: axis.default for axis in shape}, **search.fixed}
     beams = values("beam", [declared["beam"].default])

@@ -165,7 +165,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Hands back where it wrote to, all of it flushed there, and its bytes.
+    /// Flushes it; gives where it wrote to, and its bytes.
     pub fn finish(mut self) -> io::Result<(W, u64)> {
         self.to.flush()?;
         Ok((self.to, self.bytes))

@@ -44,7 +44,7 @@ pub struct Search {
 pub struct Origin<'a> {
     /// What a user knows it by.
     pub name: &'a str,
-    /// What a read of it is: `read`, or `get` where a store is asked.
+    /// What a read of it is: `read`, or `get` from a store.
     pub operation: &'a str,
 }
 
