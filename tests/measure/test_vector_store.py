@@ -216,7 +216,10 @@ def test_plain_gets_over_as_many_connections_are_the_ceiling() -> None:
         made = point(1, 1.0, 1e6, 0.0)
         return replace(made, parameters={"concurrency": concurrency}, throughput=interval([bytes_s], "bytes/s"))
 
-    run = explained(point(1, 13.0, 1e6, 0.0), point(4, 13.0, 1e6, 0.0), plain=[gets(4, 2e7), gets(16, 7e7)])
+    searched = [point(threads, 13.0, 1.2e6, 0.0, store_requests=1) for threads in (1, 4)]
+    run = explained(*searched, plain=[gets(4, 2e7), gets(16, 7e7)])
+    (found,) = (finding for finding in run.findings if finding.rule == "vector_round_trips")
+    assert "the slowest of 4 GETs at once, where a plain GET takes 1.00 ms." in found.says
     ceilings = {ceiling.metric: ceiling.value for ceiling in run.experiments[0].ceilings}
     assert ceilings == {"search_gets/4": 2e7, "search_gets/16": 7e7}
     from hwdyno.analysis.ceilings import bound_for

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from hwdyno.analysis.ceilings.inference import name_plain_gets
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.object_store import find_times
 from hwdyno.explain.findings.rule import Case, Verdict, as_number, percent
@@ -85,21 +86,35 @@ def vector_round_trips(case: Case) -> Verdict | None:
     details, trip, query = here.point.details, find_times(here.point, "hop"), find_times(here.point, "total")
     assert trip is not None and query is not None
     trips, reads = float(details["hops_per_query"]), float(details["reads_per_query"])
+    get_ns = _find_get_time(here)
+    alone = f", where a plain GET takes {format_ns(get_ns)}" if get_ns else ""
     return Verdict(
         "info",
         f"Round trips to the store decide a query's time ({here.label}): {trips:.3g} x {format_ns(trip.mean)} = "
         f"{format_ns(trips * trip.mean)} of {format_ns(query.mean)}. "
-        f"Each takes as long as the slowest of {reads / trips:.2g} GETs at once.",
+        f"Each takes as long as the slowest of {reads / trips:.2g} GETs at once{alone}.",
         {
             "round_trips": trips,
             "round_trip_ns": trip.mean,
             "query_ns": query.mean,
             "share": _wait_share(case, at),
             "gets_at_once": reads / trips,
+            "get_ns": get_ns,
         },
         _advise_fewer_trips(here, reads, trips),
         points=tuple(place for _, place in waits),
     )
+
+
+def _find_get_time(case: Case) -> float | None:
+    """The mean time of a plain GET over as many connections, where this Run has it, ns."""
+    connections = (case.number("threads") or 1.0) * (case.number("beam") or 1.0)
+    for result in case.run.experiments:
+        for point in result.points if result.name == name_plain_gets(case.result.name) else ():
+            total = find_times(point, "total")
+            if total is not None and as_number(point.parameters.get("concurrency")) == connections:
+                return total.mean
+    return None
 
 
 def _connections(case: Case) -> list[tuple[int, float]]:
