@@ -79,6 +79,7 @@ def test_a_store_stands_beside_a_folder_and_keeps_nothing(tmp_path: Path, capsys
 
 
 @pytest.mark.machine
+@pytest.mark.long
 @pytest.mark.timeout(120)
 def test_an_interrupted_search_leaves_nothing_in_the_bucket(tmp_path: Path) -> None:
     bucket = tmp_path / "buckets" / "bench"
