@@ -150,14 +150,14 @@ impl Store {
 }
 
 fn given(changes: &Value, path: &str) -> Value {
-    let mut given = json!({"path": path, "index": "diskann", "vectors": 400, "dim": 24, "degree": 12, "queries": 4,
+    let mut given = json!({"path": path, "index": "diskann", "vectors": 200, "dim": 24, "degree": 12, "queries": 4,
                            "distribution": "uniform"});
     given.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
     given
 }
 
 fn searched(changes: &Value) -> Value {
-    let mut given = json!({"runtime": 0.2, "search_list": 12, "probes": 2, "beam": 4});
+    let mut given = json!({"runtime": 0.2, "search_list": 12, "probes": 4, "beam": 4});
     given.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
     given
 }
@@ -175,24 +175,24 @@ fn detail(reading: &Reading, name: &str) -> f64 {
 fn an_object_has_the_bytes_and_the_answers_of_a_file() {
     for kind in ["diskann", "hnsw", "ivf"] {
         let folder = std::env::temp_dir().join(format!("hwdyno-object-index-{kind}-{}", std::process::id()));
-        let (store, kind) = (Store::start(0), json!({"index": kind}));
+        // Of a single query the means are exact, however many times it is answered.
+        let (store, kind) = (Store::start(0), json!({"index": kind, "queries": 1}));
         let built = run("inference_vector_index", &given(&kind, folder.to_str().unwrap()), &Stop::new()).unwrap();
         let reading = store.build(&kind);
         assert_eq!(reading.streams[0].bytes, built.streams[0].bytes);
         let object = store.memory.lock().unwrap().objects[INDEX].clone();
         assert!(object == std::fs::read(folder.join("vectors.hwdyno")).unwrap(), "{kind}: other bytes");
-        let mut of_file = given(&kind, folder.to_str().unwrap());
-        of_file.as_object_mut().unwrap().extend(searched(&json!({"direct": false})).as_object().unwrap().clone());
-        let (file, found) = (run("inference_vector_search", &of_file, &Stop::new()).unwrap(), store.search(&kind));
+        let mut wanted = searched(&kind);
+        (wanted["runtime"], wanted["direct"]) = (json!(0.5), json!(false));
+        let of_file = given(&wanted, folder.to_str().unwrap());
+        let (file, found) = (run("inference_vector_search", &of_file, &Stop::new()).unwrap(), store.search(&wanted));
         assert!(found.faults.is_empty(), "{}", says(&found));
         for name in ["recall", "reads_per_query", "bytes_per_query", "hops_per_query"] {
-            let (ours, theirs) = (detail(&found, name), detail(&file, name));
-            // Queries are answered in turn: of those that were, some were once more.
-            assert!((ours / theirs - 1.0).abs() < 0.1, "{kind} {name}: {ours} in the store, {theirs} in the file");
+            assert_eq!(found.details[name], file.details[name], "{kind} {name}");
         }
-        assert!(detail(&found, "recall") > 0.3 && found.counters.is_empty());
+        assert!(detail(&found, "recall") > 0.2 && found.counters.is_empty());
         let reads = detail(&found, "reads_per_query") * found.streams[0].operations as f64;
-        assert!((detail(&found, "store_requests") / reads - 1.0).abs() < 0.1);
+        assert_eq!(found.details["store_requests"], reads.round() as u64);
         assert_eq!(found.details["connections_made"], 4);
         std::fs::remove_dir_all(folder).unwrap();
     }
@@ -273,7 +273,7 @@ fn a_damaged_or_missing_index_is_named() {
     replace(whole[..whole.len() - 100].to_vec());
     assert!(refused(&store).contains("it is cut short: build it again"), "{}", refused(&store));
     let mut flipped = whole.clone();
-    for block in 1..15 {
+    for block in 1..8 {
         flipped[4096 * block + 100] ^= 1;
     }
     replace(flipped);
