@@ -35,7 +35,7 @@ pub mod vector_index {
     use crate::training::ledger::Ledger;
     use crate::training::vectors::file::SECTOR;
     use crate::training::vectors::index::Index;
-    use crate::training::vectors::search::{Search, Searcher};
+    use crate::training::vectors::search::{Origin, Search, Searcher};
     use crate::Stop;
 
     const LONGEST_TEXT: usize = SECTOR - 16;
@@ -99,7 +99,9 @@ pub mod vector_index {
         let (Ok(pool), Ok(file)) = (pool, File::open(path)) else { return };
         let search = Search { k: 5, list: 10, beam, probes: 3, end_ns: now_ns() + 2_000_000, seed: 1 };
         let access = Synchronous::new(Psync::new(FileSet::one(&file), &pool));
-        let tally = Searcher::new(index, search, access, &pool, &ledger, path).run(0, 1, &Stop::new());
+        let origin = Origin { name: "index", operation: "read" };
+        let searcher = Searcher::new(index, search, access, &pool, &ledger, origin);
+        let tally = searcher.run((0, 1), &Stop::new(), &Stop::new());
         assert!(tally.found <= tally.sought);
         for fault in ledger.faults() {
             accepted(Err::<(), _>(fault.says));

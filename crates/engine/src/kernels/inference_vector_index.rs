@@ -1,5 +1,6 @@
 //! Builds a vector index of generated vectors on storage, with queries and their exact answers, to be searched.
 
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::training::vectors::walk::{Codes, Graph};
@@ -7,16 +8,20 @@ use serde_json::{json, Map, Value};
 
 use crate::contract::declare::{choice, integer, required, Group, Text, SEED};
 use crate::contract::kernel::{Declaration, Error, Kernel, Stop, Writes};
-use crate::contract::reading::{Reading, Stream};
+use crate::contract::reading::{CpuTime, Reading, Stream};
+use crate::object::options::ReachParameters;
+use crate::object::place::Place;
 use crate::safe_files::part::Part;
 use crate::safe_files::{Folder, New};
 use crate::survey::platform::available_bytes;
 use crate::timing::clock::now_ns;
+use crate::training::target::key;
 use crate::training::vectors::data::{Code, Set, Spread, TRUTH};
 use crate::training::vectors::file::{words, Header, Layout, Writer, SECTOR};
 use crate::training::vectors::graph::{self, Shape, ALPHA_SQUARED};
 use crate::training::vectors::layers::{self, Upper};
 use crate::training::vectors::lists::{self, Lists};
+use crate::training::vectors::object::Parts;
 use crate::{parameters, sys, words};
 
 /// The name of an index in its folder.
@@ -70,7 +75,8 @@ impl IndexParameters {
 }
 
 /// The folder of an index.
-pub const FOLDER: Text = required("a folder; the index is vectors.hwdyno in it");
+pub const FOLDER: Text =
+    required("a folder, or that of a run in a bucket (s3://BUCKET/hwdyno-…); the index is vectors.hwdyno in it");
 
 parameters! {
     /// What `inference_vector_index` takes.
@@ -78,6 +84,7 @@ parameters! {
         path: PathBuf = FOLDER,
         shape: IndexParameters = Group,
         threads: usize = integer("build threads; 0 for all CPUs", "", (0, 1024), 0).workers(),
+        reach: ReachParameters = Group,
     }
 }
 
@@ -91,53 +98,117 @@ impl Kernel for VectorIndex {
     };
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
-        let folder = parameters.path.as_path();
-        let (place, is_new) = Folder::for_files(folder)
-            .map_err(|error| Error::machine(format!("create {}", folder.display()), &error))?;
-        if is_new {
-            place.mark();
+        match Place::of(&parameters.path, &parameters.reach)? {
+            Some(place) => build_in_store(parameters, &place, stop),
+            None => build_in_folder(parameters, stop),
         }
-        let fields = parameters.shape.fields();
-        let path = folder.join(FILE);
-        crate::timing::start::hold_once();
-        let begun = now_ns();
+    }
+}
+
+fn build_in_folder(parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
+    let folder = parameters.path.as_path();
+    let (place, is_new) =
+        Folder::for_files(folder).map_err(|error| Error::machine(format!("create {}", folder.display()), &error))?;
+    if is_new {
+        place.mark();
+    }
+    let fields = parameters.shape.fields();
+    let path = folder.join(FILE);
+    crate::timing::start::hold_once();
+    let build = Build::begin();
+    let in_the_way = |why: &str| {
+        let shown = path.display();
+        Error::usage(format!("{shown} is not hwdyno's ({why}), and is in the way: move it, or use another path"))
+    };
+    let there = match place.read(Path::new(FILE), false) {
+        Ok(mut file) => Some(Header::read(&mut file).map_err(|why| in_the_way(&why))?),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => return Err(in_the_way("it is a symbolic link")),
+        Err(error) => return Err(Error::machine(format!("read {}", path.display()), &error)),
+    };
+    let is_replaced = there.is_some();
+    if there.is_some_and(|header| header.has_fields(&fields)) {
         let mut reading = Reading::default();
-        let in_the_way = |why: &str| {
-            let shown = path.display();
-            Error::usage(format!("{shown} is not hwdyno's ({why}), and is in the way: move it, or use another path"))
-        };
-        let there = match place.read(Path::new(FILE), false) {
-            Ok(file) => Some(Header::read(&file).map_err(|why| in_the_way(&why))?),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-            Err(error) if error.raw_os_error() == Some(libc::ELOOP) => return Err(in_the_way("it is a symbolic link")),
-            Err(error) => return Err(Error::machine(format!("read {}", path.display()), &error)),
-        };
-        let is_replaced = there.is_some();
-        if there.is_some_and(|header| header.has_fields(&fields)) {
-            reading.detail("kept", true);
-            reading.elapsed_s = (now_ns() - begun) as f64 / 1e9;
-            return Ok(reading);
+        reading.detail("kept", true);
+        reading.elapsed_s = build.elapsed_s();
+        return Ok(reading);
+    }
+    let plan = Plan::of(&parameters.shape, parameters.threads);
+    plan.check_room(folder)?;
+    plan.check_memory()?;
+    let refused = |error: io::Error| Error::machine(format!("write {}", path.display()), &error);
+    let part = Part::begin(&place, Path::new(FILE), Path::new(PART), New::PRIVATE).map_err(refused)?;
+    let Some(made) = plan.make(stop)? else { return Ok(Reading { interrupted: true, ..Reading::default() }) };
+    let build_s = build.elapsed_s();
+    let write = || {
+        let (_, bytes) = plan.write(&made, fields, io::BufWriter::with_capacity(1 << 20, &part.file))?;
+        part.file.sync_all()?;
+        if is_replaced {
+            part.finish_in_place_of_ours()?;
+        } else {
+            part.finish()?;
         }
-        let plan = Plan::of(&parameters.shape, parameters.threads);
-        plan.check_room(folder)?;
-        let part = Part::begin(&place, Path::new(FILE), Path::new(PART), New::PRIVATE)
-            .map_err(|error| Error::machine(format!("write {}", path.display()), &error))?;
-        let before = sys::time::process_cpu_time();
-        let Some(made) = plan.make(stop)? else {
-            reading.interrupted = true;
-            return Ok(reading);
-        };
-        let built = now_ns();
-        let bytes = plan
-            .write(&made, fields, part, is_replaced)
-            .map_err(|error| Error::machine(format!("write {}", path.display()), &error))?;
-        let cpu = sys::time::process_cpu_time().since(before);
-        reading.elapsed_s = (now_ns() - begun) as f64 / 1e9;
-        reading.cpu = cpu;
+        Ok(bytes)
+    };
+    Ok(build.end(write().map_err(refused)?, build_s))
+}
+
+/// Builds an index in a folder of this run in a bucket, as one object.
+fn build_in_store(parameters: &Parameters, place: &Place, stop: &Stop) -> Result<Reading, Error> {
+    let left = place.claim(stop)?;
+    let plan = Plan::of(&parameters.shape, parameters.threads);
+    plan.check_memory()?;
+    crate::timing::start::hold_once();
+    let build = Build::begin();
+    let Some(made) = plan.make(stop)? else { return Ok(Reading { interrupted: true, ..Reading::default() }) };
+    let build_s = build.elapsed_s();
+    let (keys, mut line) = (key(place, Path::new(FILE)), place.line(0));
+    line.connect(stop)?;
+    let mut write = || {
+        let parts = Parts::begin(&mut line, &keys, plan.max_bytes(), stop)?;
+        let (parts, bytes) = plan.write(&made, parameters.shape.fields(), parts)?;
+        parts.complete()?;
+        Ok(bytes)
+    };
+    let written: io::Result<u64> = write();
+    let bytes = match written {
+        Ok(bytes) => bytes,
+        Err(_) if stop.is_set() => return Ok(Reading { interrupted: true, ..Reading::default() }),
+        Err(error) => {
+            let name = place.url(&format!("{}{FILE}", place.prefix));
+            return Err(Error::Machine(format!("write {name}: {error}"), None));
+        }
+    };
+    let mut reading = build.end(bytes, build_s);
+    reading.detail("store_requests", line.requests);
+    reading.detail("requests_repeated", line.repeated);
+    left.describe(&mut reading);
+    Ok(reading)
+}
+
+/// The time of a build.
+struct Build {
+    begun_ns: u64,
+    before: CpuTime,
+}
+
+impl Build {
+    fn begin() -> Self {
+        Self { begun_ns: now_ns(), before: sys::time::process_cpu_time() }
+    }
+
+    fn elapsed_s(&self) -> f64 {
+        (now_ns() - self.begun_ns) as f64 / 1e9
+    }
+
+    /// The reading of an index of this many bytes that was computed in `build_s` and is written now.
+    fn end(&self, bytes: u64, build_s: f64) -> Reading {
+        let cpu = sys::time::process_cpu_time().since(self.before);
+        let mut reading = Reading { elapsed_s: self.elapsed_s(), cpu, ..Reading::default() };
         reading.streams.push(Stream { bytes, ..Stream::new("write", 1) });
         reading.detail("kept", false);
-        reading.detail("build_s", (built - begun) as f64 / 1e9);
-        Ok(reading)
+        reading.detail("build_s", build_s);
+        reading
     }
 }
 
@@ -181,29 +252,45 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Refuses what the storage or the memory has no room for.
+    /// The most bytes that the file takes.
+    fn max_bytes(&self) -> u64 {
+        let (vectors, dim, queries) = (self.shape.vectors, self.shape.dim, self.shape.queries);
+        let lists = if self.is_graph { 0 } else { self.list_count() };
+        let blocks = (self.layout.blocks(vectors) + lists) * self.layout.block;
+        // A search keeps no more of a vector in memory than all of it.
+        (SECTOR + blocks + vectors * 4 * dim + queries * 4 * (dim + TRUTH)) as u64 + (1 << 20)
+    }
+
+    /// Refuses what the storage has no room for.
     fn check_room(&self, folder: &Path) -> Result<(), Error> {
         let free = sys::filesystem::free_bytes(folder)
             .map_err(|error| Error::machine(format!("query free space of {}", folder.display()), &error))?;
         let (vectors, dim) = (self.shape.vectors, self.shape.dim);
         let lists = if self.is_graph { 0 } else { self.list_count() };
-        let bytes = (self.layout.blocks(vectors) + lists) * self.layout.block + vectors * dim;
-        let refuse = |what: &str, need: f64, there: u64, errno| {
-            let says = format!(
-                "an index of {vectors} vectors needs {:.2} GB of {what}, but {:.2} GB are free: use fewer vectors",
-                need / 1e9,
-                there as f64 / 1e9
-            );
-            Err(Error::Machine(says, Some(errno)))
-        };
-        if bytes as f64 > free as f64 * ROOM {
-            return refuse("storage", bytes as f64, free, libc::ENOSPC);
+        let bytes = ((self.layout.blocks(vectors) + lists) * self.layout.block + vectors * dim) as f64;
+        if bytes > free as f64 * ROOM {
+            return Err(self.refusal("storage", bytes, free, libc::ENOSPC));
         }
-        let memory = vectors as f64 * (5 * dim + 4 * self.shape.degree + 160) as f64;
+        Ok(())
+    }
+
+    /// Refuses what the memory has no room for.
+    fn check_memory(&self) -> Result<(), Error> {
+        let memory = self.shape.vectors as f64 * (5 * self.shape.dim + 4 * self.shape.degree + 160) as f64;
         match available_bytes() {
-            Some(there) if memory > there as f64 * ROOM => refuse("memory", memory, there, libc::ENOMEM),
+            Some(there) if memory > there as f64 * ROOM => Err(self.refusal("memory", memory, there, libc::ENOMEM)),
             _ => Ok(()),
         }
+    }
+
+    fn refusal(&self, what: &str, need: f64, there: u64, errno: i32) -> Error {
+        let says = format!(
+            "an index of {} vectors needs {:.2} GB of {what}, but {:.2} GB are free: use fewer vectors",
+            self.shape.vectors,
+            need / 1e9,
+            there as f64 / 1e9
+        );
+        Error::Machine(says, Some(errno))
     }
 
     fn make(&self, stop: &Stop) -> Result<Option<Made>, Error> {
@@ -245,14 +332,8 @@ impl<'a> Plan<'a> {
         Ok(Some(Made { set, queries, truth, code, entry, index }))
     }
 
-    /// Writes the file whole, and only then under its name; gives its length.
-    fn write(
-        &self,
-        made: &Made,
-        mut fields: Map<String, Value>,
-        part: Part<'_>,
-        is_replaced: bool,
-    ) -> std::io::Result<u64> {
+    /// Writes the index; gives where to, and its length.
+    fn write<W: Write>(&self, made: &Made, mut fields: Map<String, Value>, to: W) -> io::Result<(W, u64)> {
         let vectors = made.set.count();
         let mut members: Vec<Vec<u32>> = Vec::new();
         let blocks = match &made.index {
@@ -275,7 +356,7 @@ impl<'a> Plan<'a> {
         ] {
             fields.insert(name.into(), value);
         }
-        let mut writer = Writer::new(&part.file, self.layout, &Header::new(fields))?;
+        let mut writer = Writer::new(to, self.layout, &Header::new(fields))?;
         match &made.index {
             Index::Graph(codes, graph) => {
                 nodes(&mut writer, &made.set, graph)?;
@@ -296,18 +377,12 @@ impl<'a> Plan<'a> {
         }
         writer.section(&words(&made.queries.values, f32::to_le_bytes))?;
         writer.section(&words(&made.truth, u32::to_le_bytes))?;
-        let bytes = writer.finish()?;
-        if is_replaced {
-            part.finish_in_place_of_ours()?;
-        } else {
-            part.finish()?;
-        }
-        Ok(bytes)
+        writer.finish()
     }
 }
 
 /// Writes each list's vectors, each with its number; gives where each list begins, in blocks, and its length.
-fn write_lists(writer: &mut Writer<'_>, set: &Set, members: &[Vec<u32>]) -> std::io::Result<Vec<u32>> {
+fn write_lists<W: Write>(writer: &mut Writer<W>, set: &Set, members: &[Vec<u32>]) -> io::Result<Vec<u32>> {
     let mut table = Vec::with_capacity(members.len() * 2);
     for list in members {
         table.extend([writer.blocks as u32, list.len() as u32]);
@@ -323,7 +398,7 @@ fn write_lists(writer: &mut Writer<'_>, set: &Set, members: &[Vec<u32>]) -> std:
 }
 
 /// A graph's vectors, each with the number of its neighbours and them.
-fn nodes(writer: &mut Writer<'_>, set: &Set, graph: &Graph) -> std::io::Result<()> {
+fn nodes<W: Write>(writer: &mut Writer<W>, set: &Set, graph: &Graph) -> io::Result<()> {
     for (at, neighbours) in graph.iter().enumerate() {
         writer.entry(|into| {
             into.extend(set.row(at).iter().flat_map(|value| value.to_le_bytes()));

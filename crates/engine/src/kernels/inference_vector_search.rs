@@ -10,9 +10,13 @@ use crate::contract::declare::{choice, flag, integer, number, text, Group, INTER
 use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
 use crate::contract::parameter::Role;
 use crate::contract::reading::{CpuTime, Note, Reading};
+use crate::object::keys::Keys;
+use crate::object::options::ReachParameters;
+use crate::object::place::{Line, Place};
 use crate::storage::data::buffers::BufferPool;
 use crate::storage::data::content::Content;
 use crate::storage::data::file_set::FileSet;
+use crate::storage::io::access::Access;
 use crate::storage::io::psync::Psync;
 use crate::storage::io::synchronous::Synchronous;
 use crate::storage::io::uring::Uring;
@@ -22,10 +26,12 @@ use crate::sys::files;
 use crate::sys::uring::Queues;
 use crate::timing::clock::now_ns;
 use crate::timing::cpu_time;
-use crate::timing::team::{self, Member};
+use crate::timing::team::{self, Member, PerMember};
 use crate::training::ledger::Ledger;
+use crate::training::target::key;
 use crate::training::vectors::index::Index;
-use crate::training::vectors::search::{Search, Searcher, Tally};
+use crate::training::vectors::object::{RangedGets, Whole};
+use crate::training::vectors::search::{Origin, Search, Searcher, Tally};
 use crate::{parameters, sys};
 
 /// The kernel `training_vector_search`.
@@ -39,7 +45,7 @@ parameters! {
         threads: usize = THREADS.means("query threads, one query at a time each"),
         search_list: usize = integer("diskann, hnsw: candidates per query (ef); more give better recall and more \
             reads", "", (1, 10_000), 50),
-        beam: usize = integer("reads in flight per query", "", (1, 256), 4).role(Role::Concurrency),
+        beam: usize = integer("reads in flight per query, in a store one connection each", "", (1, 256), 4).role(Role::Concurrency),
         probes: usize = integer("ivf: lists read per query", "", (1, 1 << 20), 16),
         k: usize = integer("neighbours per query (k)", "", (1, 100), 10),
         runtime: f64 = number("length of the timed region", "s", (0.001, 1e7), 2.0),
@@ -50,6 +56,7 @@ parameters! {
         interval_s: f64 = INTERVAL_S,
         #[allow(dead_code, reason = "only recorded in the reading")]
         storage: String = text("name of the storage; recorded, not used", ""),
+        reach: ReachParameters = Group,
     }
 }
 
@@ -66,56 +73,70 @@ impl Kernel for VectorSearch {
     };
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
-        let path = parameters.path.join(FILE);
-        let wrong = |says: String, errno| Error::Machine(format!("{}: {says}", path.display()), errno);
-        if !path.is_file() {
-            return Err(wrong("no index found; build it first (inference_vector_index)".into(), Some(libc::ENOENT)));
+        match Place::of(&parameters.path, &parameters.reach)? {
+            Some(place) => search_store(parameters, &place, stop),
+            None => search_folder(parameters, stop),
         }
-        let index = Index::open(&path).map_err(|says| wrong(says, None))?;
-        if !index.header.has_fields(&parameters.shape.fields()) {
-            return Err(wrong("it is an index of other vectors; rebuild it".into(), None));
-        }
-        let mut notes = Vec::new();
-        let (file, direct) = open(&path, parameters.direct, &mut notes)?;
-        if !direct && parameters.drop_cache {
-            sys::files::forget(&file);
-        }
-        let threads = parameters.threads;
-        let ledger = Ledger::new(parameters.interval_s);
-        let device = file.metadata().ok().and_then(|about| Device::of(&about, false));
-        crate::timing::start::hold_once();
-        let before = Snapshot::take(device.as_ref());
-        let start = now_ns();
-        ledger.start(start);
-        let search = Search {
-            k: parameters.k,
-            list: parameters.search_list.max(parameters.k),
-            beam: parameters.beam,
-            probes: parameters.probes,
-            end_ns: start + (parameters.runtime * 1e9) as u64,
-            seed: parameters.shape.seed,
-        };
-        let uring = parameters.ioengine == Engine::Uring;
-        let work = Work { index: &index, file: &file, path: &path, ledger: &ledger, search, uring, threads, stop };
-        let members = team::run(threads, &[], |member| work.of(member))?;
-        let elapsed_s = (now_ns() - start) as f64 / 1e9;
-        let counters = Snapshot::take(device.as_ref()).since(&before);
-        let mut reading = Reading {
-            elapsed_s,
-            counters,
-            concurrency_requested: threads as f64,
-            interrupted: stop.is_set(),
-            notes,
-            ..Reading::default()
-        };
-        let mut all = Tally::default();
-        for member in members {
-            let (tally, cpu) = member.map_err(|error| Error::machine("set up a searching thread", &error))?;
-            all.add(&tally);
-            reading.cpu += cpu;
-        }
-        describe(&mut reading, &index, &all, &ledger);
-        Ok(reading)
+    }
+}
+
+fn search_folder(parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
+    let path = parameters.path.join(FILE);
+    let name = path.display().to_string();
+    if !path.is_file() {
+        return Err(no_index(&name));
+    }
+    let index = check(parameters, &name, Index::open(&path))?;
+    let mut notes = Vec::new();
+    let (file, direct) = open(&path, parameters.direct, &mut notes)?;
+    if !direct && parameters.drop_cache {
+        sys::files::forget(&file);
+    }
+    let device = file.metadata().ok().and_then(|about| Device::of(&about, false));
+    let origin = Origin { name: &name, operation: "read" };
+    let reads = if parameters.ioengine == Engine::Uring { Reads::Queued(&file) } else { Reads::Single(&file) };
+    let work = Work { parameters, index: &index, reads, origin, stop };
+    work.run(device.as_ref(), notes)
+}
+
+/// Searches an index in a bucket: what is kept in memory is read before time begins, and each read is a ranged GET.
+fn search_store(parameters: &Parameters, place: &Place, stop: &Stop) -> Result<Reading, Error> {
+    let file = Path::new(FILE);
+    let name = place.url(&format!("{}{FILE}", place.prefix));
+    let length = place.control().length(&format!("{}{FILE}", place.prefix))?.ok_or_else(|| no_index(&name))?;
+    let (keys, mut line) = (key(place, file), place.line(0));
+    let index = Index::read(&mut Whole { line: &mut line, keys: &keys, length, stop });
+    if stop.is_set() {
+        return Err(Error::stopped());
+    }
+    let index = check(parameters, &name, index)?;
+    let (threads, beam) = (parameters.threads, parameters.beam);
+    let made = team::run(threads, &[], |member| -> Result<Vec<Line>, Error> {
+        let mut lines: Vec<Line> = (0..beam).map(|slot| place.line((member.number * beam + slot) as u64)).collect();
+        lines.iter_mut().try_for_each(|line| line.connect(stop)).map(|()| lines)
+    })?;
+    let lines = PerMember::new(made.into_iter().collect::<Result<Vec<_>, _>>()?);
+    let origin = Origin { name: &name, operation: "get" };
+    let reads = Reads::Ranged { lines: &lines, keys: &keys, length };
+    let work = Work { parameters, index: &index, reads, origin, stop };
+    let mut reading = work.run(None, Vec::new())?;
+    place.describe_path(&mut reading.details);
+    Ok(reading)
+}
+
+fn no_index(name: &str) -> Error {
+    let says = format!("{name}: no index found; build it first (inference_vector_index)");
+    Error::Machine(says, Some(libc::ENOENT))
+}
+
+/// The index, if it is what the parameters say.
+fn check(parameters: &Parameters, name: &str, index: Result<Index, String>) -> Result<Index, Error> {
+    let wrong = |says: &str| Error::Machine(format!("{name}: {says}"), None);
+    let index = index.map_err(|says| wrong(&says))?;
+    if index.header.has_fields(&parameters.shape.fields()) {
+        Ok(index)
+    } else {
+        Err(wrong("it is an index of other vectors; rebuild it"))
     }
 }
 
@@ -135,43 +156,124 @@ fn open(path: &Path, direct: bool, notes: &mut Vec<Note>) -> Result<(File, bool)
     Ok((file, false))
 }
 
+/// How the index is read.
+enum Reads<'a> {
+    /// Reads of a file, as many as are wanted at once.
+    Queued(&'a File),
+    /// Reads of a file, one at a time.
+    Single(&'a File),
+    /// Ranged GETs of an object of this length, each over the connection of its slot.
+    Ranged { lines: &'a PerMember<Vec<Line>>, keys: &'a Keys, length: u64 },
+}
+
 /// What all threads share.
 struct Work<'a> {
+    parameters: &'a Parameters,
     index: &'a Index,
-    file: &'a File,
-    path: &'a Path,
-    ledger: &'a Ledger,
-    search: Search,
-    uring: bool,
-    threads: usize,
+    reads: Reads<'a>,
+    origin: Origin<'a>,
     stop: &'a Stop,
 }
 
+/// What a thread brings back.
+#[derive(Default)]
+struct Done {
+    tally: Tally,
+    cpu: CpuTime,
+    /// Requests to a store, those of them that were sent again, and connections made.
+    requests: u64,
+    repeated: u64,
+    connected: u64,
+}
+
 impl Work<'_> {
-    fn of(&self, member: &Member<'_>) -> std::io::Result<(Tally, CpuTime)> {
-        let beam = self.search.beam;
-        let pool = BufferPool::new(beam, self.index.read_bytes(), false, self.threads, false, &Content::default(), 1)?;
-        let (index, search, ledger, path) = (self.index, self.search, self.ledger, self.path);
-        let first = member.number as u64;
-        if self.uring {
-            let mut queues = Queues::new(beam as u32, false)?;
-            let access = Uring::new(&mut queues, FileSet::one(self.file), &pool, beam);
-            let searcher = Searcher::new(index, search, access, &pool, ledger, path);
-            member.wait_for_start();
-            let before = cpu_time::of_this_thread();
-            return Ok((searcher.run(first, self.threads as u64, self.stop), cpu_time::of_this_thread().since(before)));
+    fn run(&self, device: Option<&Device>, notes: Vec<Note>) -> Result<Reading, Error> {
+        let (parameters, threads) = (self.parameters, self.parameters.threads);
+        let ledger = Ledger::new(parameters.interval_s);
+        crate::timing::start::hold_once();
+        let before = Snapshot::take(device);
+        let start = now_ns();
+        ledger.start(start);
+        let search = Search {
+            k: parameters.k,
+            list: parameters.search_list.max(parameters.k),
+            beam: parameters.beam,
+            probes: parameters.probes,
+            end_ns: start + (parameters.runtime * 1e9) as u64,
+            seed: parameters.shape.seed,
+        };
+        let broken = Stop::new();
+        let members = team::run(threads, &[], |member| self.of(member, search, &ledger, &broken))?;
+        let elapsed_s = (now_ns() - start) as f64 / 1e9;
+        let mut reading = Reading {
+            elapsed_s,
+            concurrency_requested: threads as f64,
+            interrupted: self.stop.is_set(),
+            notes,
+            ..Reading::default()
+        };
+        let mut all = Done::default();
+        for member in members {
+            let done = member?;
+            all.tally.add(&done.tally);
+            reading.cpu += done.cpu;
+            all.requests += done.requests;
+            all.repeated += done.repeated;
+            all.connected += done.connected;
         }
-        let searcher = Searcher::new(
-            index,
-            search,
-            Synchronous::new(Psync::new(FileSet::one(self.file), &pool)),
-            &pool,
-            ledger,
-            path,
-        );
+        if matches!(self.reads, Reads::Ranged { .. }) {
+            reading.detail("store_requests", all.requests);
+            reading.detail("requests_repeated", all.repeated);
+            reading.detail("connections_made", all.connected);
+        } else {
+            reading.counters = Snapshot::take(device).since(&before); // what this host's storage did is not a store's
+        }
+        describe(&mut reading, self.index, &all.tally, &ledger);
+        Ok(reading)
+    }
+
+    fn of(&self, member: &Member<'_>, search: Search, ledger: &Ledger, broken: &Stop) -> Result<Done, Error> {
+        let refused = |error: std::io::Error| Error::machine("set up a searching thread", &error);
+        let (beam, bytes, threads) = (search.beam, self.index.read_bytes(), self.parameters.threads);
+        let pool = BufferPool::new(beam, bytes, false, threads, false, &Content::default(), 1).map_err(refused)?;
+        let run = Run { work: self, search, pool: &pool, ledger, broken, member };
+        match &self.reads {
+            Reads::Queued(file) => {
+                let mut queues = Queues::new(beam as u32, false).map_err(refused)?;
+                Ok(run.with(Uring::new(&mut queues, FileSet::one(file), &pool, beam)))
+            }
+            Reads::Single(file) => Ok(run.with(Synchronous::new(Psync::new(FileSet::one(file), &pool)))),
+            Reads::Ranged { lines, keys, length } => {
+                let mut lines = lines.take(member)?;
+                let mut done = run.with(RangedGets::new(&mut lines, (keys, *length), &pool, self.stop));
+                done.requests = lines.iter().map(|line| line.requests).sum();
+                done.repeated = lines.iter().map(|line| line.repeated).sum();
+                done.connected = lines.iter().map(Line::connected).sum();
+                Ok(done)
+            }
+        }
+    }
+}
+
+/// One thread's run.
+struct Run<'a> {
+    work: &'a Work<'a>,
+    search: Search,
+    pool: &'a BufferPool,
+    ledger: &'a Ledger,
+    broken: &'a Stop,
+    member: &'a Member<'a>,
+}
+
+impl Run<'_> {
+    fn with(&self, access: impl Access) -> Done {
+        let (work, member) = (self.work, self.member);
+        let searcher = Searcher::new(work.index, self.search, access, self.pool, self.ledger, work.origin);
         member.wait_for_start();
         let before = cpu_time::of_this_thread();
-        Ok((searcher.run(first, self.threads as u64, self.stop), cpu_time::of_this_thread().since(before)))
+        let turn = (member.number as u64, work.parameters.threads as u64);
+        let tally = searcher.run(turn, work.stop, self.broken);
+        Done { tally, cpu: cpu_time::of_this_thread().since(before), ..Done::default() }
     }
 }
 

@@ -50,10 +50,20 @@ pub struct Caller {
     buffer: Vec<u8>,
     /// The beginning of an error's body.
     kept: Vec<u8>,
+    /// A request that was sent before its call.
+    begun: Option<Begun>,
     /// Connections that were made.
     pub connected: u64,
     /// Requests that were sent once more, because their connection was lost.
     pub repeated: u64,
+}
+
+/// A request that was sent, or why it could not be.
+struct Begun {
+    /// Whether it went over a connection that a store may have closed meanwhile.
+    was_kept: bool,
+    /// Its deadline, ns.
+    until_ns: Result<u64, Failure>,
 }
 
 impl Caller {
@@ -71,6 +81,7 @@ impl Caller {
             tail: Vec::with_capacity(256),
             buffer: vec![0; BUFFER + MAX_HEAD],
             kept: Vec::with_capacity(KEPT),
+            begun: None,
             connected: 0,
             repeated: 0,
         }
@@ -136,8 +147,18 @@ impl Caller {
         Ok(())
     }
 
-    /// Sends a request and receives its answer. The body of a success has `wanted` bytes, where they are known, and goes
-    /// to `see` piece by piece, until that wants no more.
+    /// Sends a request, whose answer the next [`Caller::call`] receives: it must be of the same request. So one thread
+    /// has as many requests in flight as it has connections.
+    pub fn begin(&mut self, request: &Request<'_>, stop: &Stop) {
+        if self.begun.is_some() {
+            // Its answer, which was not received, would be taken for the next one's.
+            self.transport = None;
+        }
+        self.begun = Some(self.send(request, stop));
+    }
+
+    /// Sends a request, unless it has begun, and receives its answer. The body of a success has `wanted` bytes, where they
+    /// are known, and goes to `see` piece by piece, until that wants no more.
     ///
     /// A store may have closed a connection that was kept: then the request is sent once more, on a new one.
     ///
@@ -150,30 +171,40 @@ impl Caller {
         stop: &Stop,
         see: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<Head, Failure> {
-        let was_kept = self.transport.is_some();
         let has_seen = Cell::new(false);
         let mut see = |piece: &[u8]| {
             has_seen.set(true);
             see(piece)
         };
-        let answer = self.exchange(request, wanted, stop, &mut see);
+        let begun = self.begun.take().map(|begun| {
+            // It may have come long ago, while the answers of other connections were received.
+            let least_ns = now_ns() + LAST_WORDS_NS;
+            Begun { until_ns: begun.until_ns.map(|until_ns| until_ns.max(least_ns)), ..begun }
+        });
+        let Begun { was_kept, until_ns } = begun.unwrap_or_else(|| self.send(request, stop));
+        let answer = self.receive(request.method, until_ns, wanted, stop, &mut see);
         let is_stale = was_kept && request.method != "POST" && !stop.is_set();
         match answer {
             Err(Failure::Lost) if is_stale && !has_seen.get() => {
                 self.repeated += 1;
-                self.exchange(request, wanted, stop, &mut see)
+                let until_ns = self.send(request, stop).until_ns;
+                self.receive(request.method, until_ns, wanted, stop, &mut see)
             }
             answer => answer,
         }
     }
 
-    fn exchange(
-        &mut self,
-        request: &Request<'_>,
-        wanted: Option<u64>,
-        stop: &Stop,
-        see: &mut dyn FnMut(&[u8]) -> bool,
-    ) -> Result<Head, Failure> {
+    fn send(&mut self, request: &Request<'_>, stop: &Stop) -> Begun {
+        let was_kept = self.transport.is_some();
+        let until_ns = self.write(request, stop);
+        if until_ns.is_err() {
+            self.transport = None;
+        }
+        Begun { was_kept, until_ns }
+    }
+
+    /// Connects, and writes a request; gives the deadline of its answer, ns.
+    fn write(&mut self, request: &Request<'_>, stop: &Stop) -> Result<u64, Failure> {
         self.connect(stop).map_err(|_| Failure::Unreachable)?;
         let bytes = request.body.length().max(request.range.map_or(0, |(first, last)| last - first + 1));
         let until_ns = now_ns() + self.timeout.as_nanos() as u64 + bytes / SLOWEST * 1_000_000_000;
@@ -183,27 +214,39 @@ impl Caller {
             Body::Empty | Body::Object(..) => b"",
         };
         let mut limits = Limits { until_ns, stop };
-        let answer =
-            self.send(body, &mut limits).and_then(|()| self.receive_head(&limits)).and_then(|(head, filled)| {
-                if request.method == "HEAD" || matches!(head.status, 204 | 304) {
-                    let has_more = filled > head.bytes || (head.closes && head.length != Length::Open);
-                    return Ok(Head { closes: has_more, ..head });
-                }
-                let is_right = (200..300).contains(&head.status);
-                match (head.length, wanted) {
-                    // An object of another length is not read to its end: it may be a terabyte.
-                    (Length::Bytes(length), Some(wanted)) if is_right && length != wanted => Err(Failure::Length),
-                    _ => self.receive_body(head, filled, &limits, see),
-                }
-            });
+        self.write_out(body, &mut limits)?;
+        Ok(limits.until_ns)
+    }
+
+    fn receive(
+        &mut self,
+        method: &str,
+        until_ns: Result<u64, Failure>,
+        wanted: Option<u64>,
+        stop: &Stop,
+        see: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<Head, Failure> {
+        let limits = Limits { until_ns: until_ns?, stop };
+        let answer = self.receive_head(&limits).and_then(|(head, filled)| {
+            if method == "HEAD" || matches!(head.status, 204 | 304) {
+                let has_more = filled > head.bytes || (head.closes && head.length != Length::Open);
+                return Ok(Head { closes: has_more, ..head });
+            }
+            let is_right = (200..300).contains(&head.status);
+            match (head.length, wanted) {
+                // An object of another length is not read to its end: it may be a terabyte.
+                (Length::Bytes(length), Some(wanted)) if is_right && length != wanted => Err(Failure::Length),
+                _ => self.receive_body(head, filled, &limits, see),
+            }
+        });
         if answer.as_ref().map_or(true, |head| head.closes) {
             self.transport = None;
         }
         answer
     }
 
-    /// Sends the head and a body.
-    fn send(&mut self, body: &[u8], limits: &mut Limits<'_>) -> Result<(), Failure> {
+    /// Writes the head and a body.
+    fn write_out(&mut self, body: &[u8], limits: &mut Limits<'_>) -> Result<(), Failure> {
         let Some(transport) = &mut self.transport else { return Err(Failure::Lost) };
         let (head, total) = (self.head.len(), self.head.len() + body.len());
         let mut sent = 0;

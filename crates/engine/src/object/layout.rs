@@ -5,7 +5,7 @@ use crate::contract::reading::Reading;
 use crate::object::client::Load;
 use crate::object::control::Control;
 use crate::object::credentials::Credentials;
-use crate::object::marks;
+use crate::object::marks::{self, Owner};
 use crate::object::mix::Mix;
 use crate::object::options::{Bucket, Checksum, Operation};
 use crate::object::plan::Work;
@@ -180,10 +180,10 @@ pub fn remove_left(control: &mut Control, load: &Load<'_>, base: &str, stop: &St
     for _ in 0..MAX_PAGES {
         let page = control.list(&format!("{base}{}", marks::FOLDER), "/", &token)?;
         for folder in page.prefixes.iter().filter(|folder| folder.starts_with(base) && marks::is_folder(folder)) {
-            if marks::is_left(control, folder)? {
-                left.removed += remove(control, load, folder, stop)?;
-            } else {
-                left.others += 1;
+            match marks::find_owner(control, folder)? {
+                Owner::Gone => left.removed += remove(control, load, folder, stop)?,
+                Owner::Other => left.others += 1,
+                Owner::This => {}
             }
         }
         match page.next {

@@ -68,12 +68,29 @@ fn check_name(prefix: &str) -> Result<(), Error> {
     Err(Error::usage(format!("prefix = {prefix}: objects are written and removed only below {FOLDER}… of a run")))
 }
 
-/// Whether the process that made a folder is gone.
+/// Whose a folder is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owner {
+    /// A process that is gone.
+    Gone,
+    /// This process: a run may have several folders.
+    This,
+    /// One that may still measure, or another machine's.
+    Other,
+}
+
+/// Finds whose a folder is.
 ///
 /// # Errors
 /// Machine: the store refuses.
-pub fn is_left(control: &mut Control, prefix: &str) -> Result<bool, Error> {
-    Ok(read(control, prefix)?.is_some_and(|mark| mark.is_over(&boot(), process_start(mark.pid).as_deref(), now_s())))
+pub fn find_owner(control: &mut Control, prefix: &str) -> Result<Owner, Error> {
+    let Some(mark) = read(control, prefix)? else { return Ok(Owner::Other) };
+    let (boot, process) = (boot(), process_start(mark.pid));
+    if mark.is_over(&boot, process.as_deref(), now_s()) {
+        return Ok(Owner::Gone);
+    }
+    let is_this = mark.pid == std::process::id() && mark.boot == boot && !boot.is_empty();
+    Ok(if is_this { Owner::This } else { Owner::Other })
 }
 
 fn read(control: &mut Control, prefix: &str) -> Result<Option<Mark>, Error> {

@@ -126,6 +126,12 @@ impl Line {
         self.caller.connect(stop)
     }
 
+    /// Requests bytes `first` to `last` of an object of `length` bytes, which the next [`Line::read`] receives: it must be
+    /// of the same bytes.
+    pub fn begin_read(&mut self, place: (&Keys, u64), range: (u64, u64, u64), stop: &Stop) {
+        self.caller.begin(&range_request(place, range), stop);
+    }
+
     /// Reads bytes `first` to `last` of an object of `length` bytes, and gives them to `see` piece by piece, as long as it
     /// wants more.
     ///
@@ -133,20 +139,13 @@ impl Line {
     /// Why they are not all there.
     pub fn read(
         &mut self,
-        (keys, object): (&Keys, u64),
-        (first, last, length): (u64, u64, u64),
+        place: (&Keys, u64),
+        range: (u64, u64, u64),
         stop: &Stop,
         see: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<(), Failure> {
-        let is_whole = first == 0 && last + 1 == length;
-        let request = Request {
-            method: "GET",
-            subject: Subject::Object(keys, object),
-            range: (!is_whole).then_some((first, last)),
-            checksum: Checksum::Nothing,
-            body: Body::Empty,
-        };
-        self.send(&request, Some(last + 1 - first), stop, see).map(drop)
+        let wanted = range.1 + 1 - range.0;
+        self.send(&range_request(place, range), Some(wanted), stop, see).map(drop)
     }
 
     /// Writes a whole object.
@@ -204,6 +203,18 @@ impl Line {
             self.repeated += 1;
             rest(REST_NS << (attempt - 1), stop);
         }
+    }
+}
+
+/// The request of bytes `first` to `last` of an object of `length` bytes.
+fn range_request((keys, object): (&Keys, u64), (first, last, length): (u64, u64, u64)) -> Request<'_> {
+    let is_whole = first == 0 && last + 1 == length;
+    Request {
+        method: "GET",
+        subject: Subject::Object(keys, object),
+        range: (!is_whole).then_some((first, last)),
+        checksum: Checksum::Nothing,
+        body: Body::Empty,
     }
 }
 

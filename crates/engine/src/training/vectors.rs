@@ -1,4 +1,4 @@
-//! A vector index on storage: its vectors, a graph or lists over them, the file, and queries that search it.
+//! A vector index on storage: its vectors, a graph or lists over them, the file or object, and queries that search it.
 
 pub mod data;
 pub mod distance;
@@ -8,7 +8,9 @@ pub mod index;
 pub mod layers;
 pub mod lists;
 pub mod nearest;
+pub mod object;
 pub mod search;
+pub mod stored;
 pub mod walk;
 
 /// Does `work` for each of `0..count` on `threads` threads and gives the results in order.

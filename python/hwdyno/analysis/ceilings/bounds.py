@@ -26,6 +26,7 @@ KEYED: dict[str, Callable[[str, Mapping[str, Scalar]], bool]] = {
     inference.FILE_READ: inference.applies_to_load,
     inference.CACHED_IMAGES: inference.applies_to_images,
     inference.SERVED_BY_MEMORY: inference.applies_to_served,
+    inference.SEARCH_GETS: inference.applies_to_search,
     named.LINE: named.applies,
     named.HOST_COPY: named.applies,
     named.DEVICE_COPY: named.applies,

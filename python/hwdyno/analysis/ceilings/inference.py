@@ -1,4 +1,4 @@
-"""What bounds a model server: the plain read of its file, and the memory's read bandwidth over the bytes of a token."""
+"""What bounds a model server: plain reads of its file or store, and the memory's bandwidth over a token's bytes."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ FILE_READ = "model_read_bytes_s"
 TOKENS = "tokens_s/"
 CACHED_IMAGES = "images_s/"
 SERVED, SERVED_BY_MEMORY = "inference_in_process", "served/"
+SEARCH_GETS = "search_gets/"
 
 
 def of_file(run: Run, result: ExperimentResult) -> Iterable[Ceiling]:
@@ -71,6 +72,31 @@ def applies_to_served(metric: str, parameters: Mapping[str, Any]) -> bool:
     """Whether memory bounds a measurement: one of the load for which the bytes of a token were counted."""
     _, load, value = metric.split("/")
     return f"{number_at(parameters, load) or 0:g}" == value
+
+
+def name_plain_gets(workload: str) -> str:
+    """The experiment of plain GETs beside a workload's, whose resource is another one."""
+    return f"object.plain.{workload.partition('.')[2]}"
+
+
+def of_gets(run: Run, result: ExperimentResult) -> Iterable[Ceiling]:
+    """Bytes a second by connections: plain GETs of a search's size of reads, from the same store in the same run."""
+    found: dict[int, float] = {}
+    for plain in run.experiments:
+        for point in plain.points if plain.name == name_plain_gets(result.name) else ():
+            connections = int(number_at({**plain.fixed, **point.parameters}, "concurrency"))
+            if point.validity != "invalid" and point.throughput.unit == "bytes/s":
+                found[connections] = max(found.get(connections, 0.0), point.throughput.value)
+    for connections, value in sorted(found.items()):
+        formula = f"plain GETs of as many bytes over {plural(connections, 'connection')} = {format_bytes_s(value)}"
+        source = "read in turn with the queries"
+        yield Ceiling(f"{SEARCH_GETS}{connections}", "reference", value, "bytes/s", formula, source, "plain GETs")
+
+
+def applies_to_search(metric: str, parameters: Mapping[str, Any]) -> bool:
+    """Whether plain GETs bound a search: one with as many connections, each thread's beam of them."""
+    connections = number_at(parameters, "threads", 1) * number_at(parameters, "beam", 1)
+    return int(connections) == int(metric.removeprefix(SEARCH_GETS))
 
 
 def of_images(run: Run, result: ExperimentResult) -> Iterable[Ceiling]:

@@ -26,6 +26,7 @@ RESOURCE = Resource(
         _figure("read, {object_size}, {concurrency}", "operations/s", _SMALL, operation="get", object_size=4096),
         _figure("list, {concurrency}", "operations/s", _SMALL, operation="list"),
     ),
+    never_quoted=("object.plain.",),  # They are what a workload on the store is compared with.
     derived={OBJECT_REQUESTS: object_store.of_path},
     limits=("the store's own throughput", "its limit of requests per second", "the path to it"),
     client="beside",

@@ -1,10 +1,10 @@
 //! The file of a vector index: a header, blocks of vectors that identify themselves, and what a search keeps in memory.
 
-use std::fs::File;
 use std::io::{self, Write};
-use std::path::Path;
 
 use serde_json::{json, Map, Value};
+
+use super::stored::Stored;
 
 /// Blocks are multiples of this, at multiples of this, so that each is read without the page cache.
 pub const SECTOR: usize = 4096;
@@ -85,11 +85,10 @@ impl Header {
         sector
     }
 
-    /// Reads the header of a file; in words what is wrong with it.
-    pub fn read(file: &File) -> Result<Self, String> {
-        use std::os::unix::fs::FileExt;
+    /// Reads the header of a stored index; in words what is wrong with it.
+    pub fn read(stored: &mut impl Stored) -> Result<Self, String> {
         let mut sector = vec![0; SECTOR];
-        file.read_exact_at(&mut sector, 0).map_err(|error| format!("its header cannot be read: {error}"))?;
+        stored.fill(0, &mut sector).map_err(|error| format!("its header cannot be read: {error}"))?;
         let half = |at: usize| sector[at..at + 4].try_into().map_or(0, u32::from_le_bytes);
         let length = half(8) as usize;
         if &sector[..8] != MAGIC || length > SECTOR - 16 {
@@ -106,9 +105,9 @@ impl Header {
     }
 }
 
-/// Writes a file from its beginning to its end.
-pub struct Writer<'a> {
-    file: io::BufWriter<&'a File>,
+/// Writes an index from its beginning to its end.
+pub struct Writer<W> {
+    to: W,
     layout: Layout,
     block: Vec<u8>,
     buffered: usize,
@@ -118,18 +117,12 @@ pub struct Writer<'a> {
     pub bytes: u64,
 }
 
-impl<'a> Writer<'a> {
+impl<W: Write> Writer<W> {
     /// Writes the header first.
-    pub fn new(file: &'a File, layout: Layout, header: &Header) -> io::Result<Self> {
-        let mut writer = Self {
-            file: io::BufWriter::with_capacity(1 << 20, file),
-            layout,
-            block: Vec::with_capacity(layout.block),
-            buffered: 0,
-            blocks: 0,
-            bytes: SECTOR as u64,
-        };
-        writer.file.write_all(&header.encode())?;
+    pub fn new(to: W, layout: Layout, header: &Header) -> io::Result<Self> {
+        let mut writer =
+            Self { to, layout, block: Vec::with_capacity(layout.block), buffered: 0, blocks: 0, bytes: SECTOR as u64 };
+        writer.to.write_all(&header.encode())?;
         Ok(writer)
     }
 
@@ -154,7 +147,7 @@ impl<'a> Writer<'a> {
         self.block.extend(WORD.to_le_bytes());
         let sum = crc32c::crc32c(&self.block);
         self.block.extend(sum.to_le_bytes());
-        self.file.write_all(&self.block)?;
+        self.to.write_all(&self.block)?;
         self.bytes += self.block.len() as u64;
         self.blocks += 1;
         self.block.clear();
@@ -165,18 +158,17 @@ impl<'a> Writer<'a> {
     /// Adds what a search keeps in memory: its length, its CRC-32C, itself.
     pub fn section(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.end_block()?;
-        self.file.write_all(&(bytes.len() as u64).to_le_bytes())?;
-        self.file.write_all(&crc32c::crc32c(bytes).to_le_bytes())?;
-        self.file.write_all(bytes)?;
+        self.to.write_all(&(bytes.len() as u64).to_le_bytes())?;
+        self.to.write_all(&crc32c::crc32c(bytes).to_le_bytes())?;
+        self.to.write_all(bytes)?;
         self.bytes += bytes.len() as u64 + 12;
         Ok(())
     }
 
-    /// Flushes all to the storage.
-    pub fn finish(mut self) -> io::Result<u64> {
-        self.file.flush()?;
-        self.file.get_ref().sync_all()?;
-        Ok(self.bytes)
+    /// Flushes it; gives where it wrote to, and its bytes.
+    pub fn finish(mut self) -> io::Result<(W, u64)> {
+        self.to.flush()?;
+        Ok((self.to, self.bytes))
     }
 }
 
@@ -197,30 +189,25 @@ pub fn inspect(block: &[u8], number: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// Reads the sections behind `blocks` blocks; in words what is wrong.
-pub fn sections(path: &Path, from: u64, count: usize) -> Result<Vec<Vec<u8>>, String> {
-    use std::io::{Read, Seek, SeekFrom};
-    let mut file = File::open(path).map_err(|error| error.to_string())?;
-    let length = file.metadata().map_err(|error| error.to_string())?.len();
-    file.seek(SeekFrom::Start(from)).map_err(|error| error.to_string())?;
-    let failed = |error: io::Error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => "it is cut short: build it again".to_string(),
-        _ => error.to_string(),
-    };
+/// Reads the sections that begin at byte `from`; in words what is wrong.
+pub fn sections(stored: &mut impl Stored, from: u64, count: usize) -> Result<Vec<Vec<u8>>, String> {
+    let length = stored.length()?;
+    let mut at = from;
     let mut found = Vec::with_capacity(count);
     for _ in 0..count {
         let mut head = [0_u8; 12];
-        file.read_exact(&mut head).map_err(failed)?;
+        stored.fill(at, &mut head)?;
         let size = head[..8].try_into().map_or(0, u64::from_le_bytes);
         let sum = head[8..].try_into().map_or(0, u32::from_le_bytes);
         if size > length {
             return Err("a section is longer than itself: corrupt".into());
         }
         let mut bytes = vec![0; size as usize];
-        file.read_exact(&mut bytes).map_err(failed)?;
+        stored.fill(at + 12, &mut bytes)?;
         if crc32c::crc32c(&bytes) != sum {
             return Err("the CRC-32C of a section is wrong: corrupt".into());
         }
+        at += 12 + size;
         found.push(bytes);
     }
     Ok(found)
@@ -238,6 +225,8 @@ pub fn from_words<T>(bytes: &[u8], from_bytes: impl Fn([u8; 4]) -> T) -> Vec<T> 
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use super::*;
 
     #[test]
@@ -251,7 +240,7 @@ mod tests {
     #[test]
     fn a_file_is_read_as_it_was_written_and_a_wrong_block_is_named() {
         let path = std::env::temp_dir().join(format!("hwdyno-index-{}", std::process::id()));
-        let file = File::options().create(true).truncate(true).read(true).write(true).open(&path).unwrap();
+        let mut file = File::options().create(true).truncate(true).read(true).write(true).open(&path).unwrap();
         let layout = Layout::of(2000);
         let Value::Object(fields) = json!({"dim": 3, "kind": "x", "step": 0.5}) else { unreachable!() };
         let mut writer = Writer::new(&file, layout, &Header::new(fields.clone())).unwrap();
@@ -259,11 +248,11 @@ mod tests {
             writer.entry(|into| into.extend([entry; 2000])).unwrap();
         }
         writer.section(&[1, 2, 3]).unwrap();
-        assert_eq!(writer.finish().unwrap(), 4096 * 4 + 15);
-        let header = Header::read(&file).unwrap();
+        assert_eq!(writer.finish().unwrap().1, 4096 * 4 + 15);
+        let header = Header::read(&mut file).unwrap();
         assert!(header.has_fields(&fields));
         assert_eq!((header.number("dim"), header.word("kind"), header.fraction("step")), (3, "x", 0.5));
-        assert_eq!(sections(&path, 4096 * 4, 1).unwrap(), [vec![1, 2, 3]]);
+        assert_eq!(sections(&mut file, 4096 * 4, 1).unwrap(), [vec![1, 2, 3]]);
         let whole = std::fs::read(&path).unwrap();
         let mut block = whole[4096..8192].to_vec();
         assert_eq!((block[0], block[2000]), (0, 1));
@@ -273,9 +262,9 @@ mod tests {
         assert!(inspect(&block, 0).unwrap_err().starts_with("flipped"));
         assert!(inspect(&[0; 4096], 0).unwrap_err().starts_with("lost"));
         std::fs::write(&path, &whole[..4096 * 4 + 5]).unwrap();
-        assert!(sections(&path, 4096 * 4, 1).unwrap_err().starts_with("it is cut short"));
+        assert!(sections(&mut file, 4096 * 4, 1).unwrap_err().starts_with("it is cut short"));
         std::fs::write(&path, [7; 5000]).unwrap();
-        assert_eq!(Header::read(&File::open(&path).unwrap()).unwrap_err(), "it is no vector index of hwdyno");
+        assert_eq!(Header::read(&mut file).unwrap_err(), "it is no vector index of hwdyno");
         std::fs::remove_file(path).unwrap();
     }
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use super::data::{Code, Set, TRUTH};
 use super::file::{from_words, sections, Header, Layout, SECTOR};
 use super::layers::Upper;
+use super::stored::Stored;
 
 /// Lists are read in pieces of about this length.
 const PIECE: usize = 128 << 10;
@@ -31,18 +32,22 @@ pub(super) enum Kept {
 }
 
 impl Index {
-    /// Opens an index; in words what is wrong with it.
+    /// Opens an index in a file; in words what is wrong with it.
     pub fn open(path: &Path) -> Result<Self, String> {
-        let file = File::open(path).map_err(|error| error.to_string())?;
-        let header = Header::read(&file)?;
-        let length = file.metadata().map_err(|error| error.to_string())?.len() as usize;
+        Self::read(&mut File::open(path).map_err(|error| error.to_string())?)
+    }
+
+    /// Reads what a search keeps in memory of a stored index; in words what is wrong with it.
+    pub fn read(stored: &mut impl Stored) -> Result<Self, String> {
+        let header = Header::read(stored)?;
+        let length = stored.length()? as usize;
         let contradiction = || "its header contradicts what follows it: corrupt, build it again".to_string();
         let (dim, entry, blocks) = (header.number("dim"), header.number("entry_bytes"), header.number("blocks"));
         let layout = Some(entry).filter(|&entry| dim > 0 && entry / 4 > dim && entry <= length).map(Layout::of);
         let layout = layout.ok_or_else(contradiction)?;
         let from = blocks.checked_mul(layout.block).and_then(|bytes| bytes.checked_add(SECTOR));
         let from = from.filter(|&from| from <= length).ok_or_else(contradiction)?;
-        let found = sections(path, from as u64, 4)?;
+        let found = sections(stored, from as u64, 4)?;
         let [memory, lists, queries, truth]: [Vec<u8>; 4] =
             found.try_into().map_err(|_| "it lacks a section: corrupt".to_string())?;
         let values = || from_words(&memory, f32::from_le_bytes);

@@ -4,7 +4,7 @@ mod beam;
 mod inverted;
 mod layered;
 
-use std::path::Path;
+use std::io;
 
 use crate::training::vectors::distance::{decode, distance, rank};
 use crate::training::vectors::nearest::{Candidate, Seen};
@@ -39,6 +39,15 @@ pub struct Search {
     pub seed: u64,
 }
 
+/// Where an index is, for what goes wrong with it.
+#[derive(Debug, Clone, Copy)]
+pub struct Origin<'a> {
+    /// What a user knows it by.
+    pub name: &'a str,
+    /// What a read of it is: `read`, or `get` from a store.
+    pub operation: &'a str,
+}
+
 /// What a thread found.
 #[derive(Default)]
 pub struct Tally {
@@ -60,8 +69,18 @@ pub struct Tally {
     pub sought: u64,
     /// Blocks that were not what was written.
     pub corrupt: u64,
-    /// What keeps it from going on.
-    pub broken: bool,
+}
+
+/// Why a read is not there.
+struct ReadFault {
+    errno: i32,
+    says: String,
+}
+
+impl From<io::Error> for ReadFault {
+    fn from(error: io::Error) -> Self {
+        Self { errno: error.raw_os_error().unwrap_or(0), says: error.to_string() }
+    }
 }
 
 impl Tally {
@@ -80,7 +99,6 @@ impl Tally {
         ] {
             *mine += theirs;
         }
-        self.broken |= other.broken;
     }
 }
 
@@ -91,7 +109,7 @@ pub struct Searcher<'a, A: Access> {
     access: A,
     pool: &'a BufferPool,
     ledger: &'a Ledger,
-    path: &'a Path,
+    origin: Origin<'a>,
     seen: Seen,
     /// What the query may look at next, nearest first.
     nearest: Vec<Candidate>,
@@ -126,7 +144,7 @@ impl<'a, A: Access> Searcher<'a, A> {
         access: A,
         pool: &'a BufferPool,
         ledger: &'a Ledger,
-        path: &'a Path,
+        origin: Origin<'a>,
     ) -> Self {
         let most = search.list * 64;
         Self {
@@ -135,7 +153,7 @@ impl<'a, A: Access> Searcher<'a, A> {
             access,
             pool,
             ledger,
-            path,
+            origin,
             seen: Seen::new(index.count()),
             nearest: Vec::with_capacity(search.list + 1),
             links: Vec::with_capacity(most),
@@ -149,23 +167,32 @@ impl<'a, A: Access> Searcher<'a, A> {
         }
     }
 
-    /// Answers queries, from `first` on `apart` from each other in a shuffled order, until the time is over.
-    pub fn run(mut self, first: u64, apart: u64, stop: &Stop) -> Tally {
+    /// Answers queries, from `first` on `apart` from each other in a shuffled order, until the time is over or a thread cannot
+    /// go on, which sets `broken`.
+    pub fn run(mut self, (first, apart): (u64, u64), stop: &Stop, broken: &Stop) -> Tally {
         let queries = self.index.queries.count() as u64;
         if queries == 0 {
             return self.tally;
         }
         let order = crate::training::random::Order::new(queries, self.search.seed);
         let mut at = first;
-        while !stop.is_set() && !self.tally.broken {
+        while !stop.is_set() && !broken.is_set() {
             let begun = now_ns();
             if begun >= self.search.end_ns {
                 break;
             }
             let query = order.at(at % queries) as usize;
             let before = self.tally.bytes;
-            if self.answer(query).is_err() {
-                self.tally.broken = true;
+            if let Err(fault) = self.answer(query) {
+                // What a stop has cut short is no fault.
+                if !stop.is_set() {
+                    self.ledger.fault(
+                        self.origin.operation,
+                        fault.errno,
+                        format!("{}: {}", self.origin.name, fault.says),
+                    );
+                }
+                broken.set();
                 break;
             }
             let now = now_ns();
@@ -178,7 +205,7 @@ impl<'a, A: Access> Searcher<'a, A> {
         self.tally
     }
 
-    fn answer(&mut self, query: usize) -> Result<(), ()> {
+    fn answer(&mut self, query: usize) -> Result<(), ReadFault> {
         self.exact.clear();
         let index = self.index;
         match &index.kept {
@@ -238,12 +265,12 @@ impl<'a, A: Access> Searcher<'a, A> {
     fn damaged(&mut self, block: u64, what: &str) {
         self.tally.corrupt += 1;
         if self.tally.corrupt <= NAMED {
-            self.ledger.fault("verify", 0, format!("{}: block {block} is {what}", self.path.display()));
+            self.ledger.fault("verify", 0, format!("{}: block {block} is {what}", self.origin.name));
         }
     }
 
     /// Reads all that is wanted, at once.
-    fn fetch(&mut self) -> Result<(), ()> {
+    fn fetch(&mut self) -> Result<(), ReadFault> {
         let begun = now_ns();
         let mut fault = Ok(());
         let moved = &mut self.moved;
@@ -272,20 +299,14 @@ impl<'a, A: Access> Searcher<'a, A> {
         self.tally.hop.record(now_ns() - begun);
         self.tally.reads += self.wanted.len() as u64;
         self.tally.hops += 1;
-        let fail = |errno: i32, says: String| {
-            self.ledger.fault("read", errno, format!("{}: {says}", self.path.display()));
-            Err(())
-        };
-        if let Err(error) = fault {
-            return fail(error.raw_os_error().unwrap_or(0), error.to_string());
-        }
+        fault?;
         for (wanted, &bytes) in self.wanted.iter().zip(&self.moved) {
             let length = (wanted.blocks * self.index.layout.block) as i64;
             if bytes < 0 {
-                return fail(-bytes as i32, std::io::Error::from_raw_os_error(-bytes as i32).to_string());
+                return Err(io::Error::from_raw_os_error(-bytes as i32).into());
             }
             if bytes < length {
-                return fail(0, format!("it ends within block {}: cut short", wanted.block));
+                return Err(ReadFault { errno: 0, says: format!("it ends within block {}: cut short", wanted.block) });
             }
         }
         Ok(())

@@ -4,11 +4,11 @@ use crate::training::vectors::distance::distance_coded;
 use crate::training::vectors::nearest::{consider_coded, Candidate};
 
 use super::super::data::Code;
-use super::{Access, Searcher};
+use super::{Access, ReadFault, Searcher};
 
 impl<A: Access> Searcher<'_, A> {
     /// Walks the graph: the nearest `beam` candidates that were not looked at are read, until all were.
-    pub(super) fn walk(&mut self, query: usize, entry: u32, code: Code, codes: &[u8]) -> Result<(), ()> {
+    pub(super) fn walk(&mut self, query: usize, entry: u32, code: Code, codes: &[u8]) -> Result<(), ReadFault> {
         let dim = self.index.dim();
         self.seen.restart();
         self.coded.clear();

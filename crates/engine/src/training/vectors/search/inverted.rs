@@ -5,11 +5,11 @@ use crate::training::vectors::nearest::Candidate;
 
 use super::super::data::Set;
 use super::super::file::inspect;
-use super::{Access, Searcher, Wanted};
+use super::{Access, ReadFault, Searcher, Wanted};
 
 impl<A: Access> Searcher<'_, A> {
     /// Reads the lists whose centres are nearest.
-    pub(super) fn probe(&mut self, query: usize, centres: &Set, lists: &[(u32, u32)]) -> Result<(), ()> {
+    pub(super) fn probe(&mut self, query: usize, centres: &Set, lists: &[(u32, u32)]) -> Result<(), ReadFault> {
         let index = self.index;
         let vector = index.queries.row(query);
         self.nearest.clear();
@@ -37,7 +37,7 @@ impl<A: Access> Searcher<'_, A> {
     }
 
     /// Reads pieces of lists and takes the exact distance of every vector in them.
-    fn scan(&mut self, query: usize) -> Result<(), ()> {
+    fn scan(&mut self, query: usize) -> Result<(), ReadFault> {
         if self.wanted.is_empty() {
             return Ok(());
         }

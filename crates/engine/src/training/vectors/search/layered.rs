@@ -6,11 +6,11 @@
 use crate::training::vectors::nearest::{consider, Candidate};
 
 use super::super::layers::Upper;
-use super::{Access, Searcher};
+use super::{Access, ReadFault, Searcher};
 
 impl<A: Access> Searcher<'_, A> {
     /// Goes down, then on from the nearest candidate whose neighbours were not read, until there is none.
-    pub(super) fn descend(&mut self, query: usize, upper: &Upper) -> Result<(), ()> {
+    pub(super) fn descend(&mut self, query: usize, upper: &Upper) -> Result<(), ReadFault> {
         self.seen.restart();
         self.nearest.clear();
         self.links.clear();
@@ -37,7 +37,7 @@ impl<A: Access> Searcher<'_, A> {
     }
 
     /// Reads the vectors that are wanted, and keeps the nearest with their links.
-    fn read_wanted(&mut self, query: usize) -> Result<(), ()> {
+    fn read_wanted(&mut self, query: usize) -> Result<(), ReadFault> {
         if self.wanted.is_empty() {
             return Ok(());
         }
