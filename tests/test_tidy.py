@@ -84,7 +84,8 @@ INSIDE: dict[str, dict[str, set[str]]] = {
         # documents for a cluster, and the Runs that come back
         "kubernetes": set(),
         "serving": {"engine"},  # its receiver of answers and its chunks, which measure nothing by themselves
-        "workloads": {"models", "serving"},
+        # a model's process fetches objects by the engine
+        "workloads": {"engine", "models", "serving"},
         "hosts": {"concurrent_runs", "engine", "topology", "workloads", "workspace"},
         "peers": {"hosts", "models", "plan"},
         "runner": {

@@ -1,11 +1,11 @@
-"""What bounds a model server: the plain read of its file, and the memory's read bandwidth over the bytes of a token."""
+"""What bounds a model server: plain reads of its file or object, and the read bandwidth over the bytes of a token."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from hwdyno.model.kernels import MEMORY_BANDWIDTH
+from hwdyno.model.kernels import INFERENCE_STREAM, MEMORY_BANDWIDTH
 from hwdyno.model.units import as_number, format_bytes_s, format_size, format_value, number_at, plural
 from hwdyno.model.words import Ceiling, ExperimentResult, Measurement, Run
 
@@ -18,12 +18,16 @@ CACHED_IMAGES = "images_s/"
 SERVED, SERVED_BY_MEMORY = "inference_in_process", "served/"
 
 
+PLAIN_READS = {LOAD: "plain direct reads of the same file", INFERENCE_STREAM: "plain ranged reads of the same object"}
+"""What the loader that only reads does, by kernel."""
+
+
 def of_file(run: Run, result: ExperimentResult) -> Iterable[Ceiling]:
-    """The plain sequential read of the same file in the same experiment."""
+    """The plain reads of the same file or object in the same experiment."""
     point = find_raw_read(result)
     if point is not None:
         value = point.throughput.value
-        formula = f"plain direct reads of the same file = {format_bytes_s(value)}"
+        formula = f"{PLAIN_READS[result.kernel]} = {format_bytes_s(value)}"
         yield Ceiling(FILE_READ, "reference", value, "bytes/s", formula, "read in turn with the loaders", "plain read")
 
 
@@ -100,16 +104,21 @@ def applies(metric: str, parameters: Mapping[str, Any]) -> bool:
 
 def applies_to_load(metric: str, parameters: Mapping[str, Any]) -> bool:
     """Whether the plain read bounds a load: one from storage, by a real loader."""
-    return parameters.get("cache") == "cold" and parameters.get("loader") != RAW
+    return is_from_storage(parameters) and parameters.get("loader") != RAW
+
+
+def is_from_storage(parameters: Mapping[str, Any]) -> bool:
+    """Whether a load was from storage and not from the page cache, which an object has no part in."""
+    return parameters.get("cache") in {"cold", None}
 
 
 def find_raw_read(result: ExperimentResult) -> Measurement | None:
-    """The fastest valid plain read of a model's file from storage; none if there is none."""
+    """The fastest valid plain read of a model's file or object from storage; none if there is none."""
     found = [
         point
         for point in result.points
         if point.parameters.get("loader", result.fixed.get("loader")) == RAW
-        and point.parameters.get("cache", result.fixed.get("cache")) == "cold"
+        and is_from_storage({**result.fixed, **point.parameters})
         and point.validity != "invalid"
         and point.throughput.value > 0
     ]

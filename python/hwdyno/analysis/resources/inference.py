@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hwdyno.analysis.ceilings import inference
 from hwdyno.analysis.resources.description import Resource
+from hwdyno.model.kernels import INFERENCE_STREAM
 
 RESOURCE = Resource(
     name="inference",
@@ -15,7 +16,7 @@ RESOURCE = Resource(
     ),
     derived={
         inference.LOAD: inference.of_file, inference.DECODE: inference.of_memory, inference.IMAGES: inference.of_images,
-        inference.SERVED: inference.of_served,
+        inference.SERVED: inference.of_served, INFERENCE_STREAM: inference.of_file,
     },
     limits=("the storage's parallelism", "how the loader reads", "the engine's own work for each operator"),
     by_default=False,
