@@ -174,6 +174,6 @@ def test_what_a_store_cannot_do_is_one_line(
 def test_a_dry_run_says_what_a_store_lacks(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--path", f"disk={place}", "--path", "store=s3://bench/x", "--store-endpoint", NOWHERE, "--dry-run"]
     assert main(["inference", "--cold", "raw,mmap", *words]) == 0
-    listed = capsys.readouterr().out
-    assert "store: the loader mmap left out, because an object store has no files" in listed
+    listed, remarks = capsys.readouterr()
+    assert "store: the loader mmap left out, because an object store has no files" in remarks
     assert "below s3://bench/x/hwdyno-… (made and removed)" in listed

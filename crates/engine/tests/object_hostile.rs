@@ -160,7 +160,7 @@ fn what_ends_a_run_before_it_begins_is_one_line() {
 fn fetch(answer: Answer) -> Result<Reading, String> {
     let given = given(&store(answer));
     let parameters = json!({"endpoint": given["endpoint"], "bucket": "bench", "prefix": "models/", "object": "weights",
-        "timeout": 0.4, "threads": 2, "chunk": SIZE / 2});
+        "timeout": 1.0, "threads": 2, "chunk": SIZE / 2});
     let began = Instant::now();
     let found = run("object_fetch", &parameters, &Stop::new()).map_err(|error| error.to_string());
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());

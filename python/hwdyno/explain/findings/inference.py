@@ -125,6 +125,7 @@ def cold_start(case: Case) -> Verdict | None:
 def load_gap(case: Case) -> list[Verdict]:
     """Loaders that take less than the storage gives, each with the cause that was measured."""
     raw, found = find_raw_read(case.result), []
+    storage = f"Storage {case.storage}" if "@" in case.result.name else case.storage.capitalize()
     for load in list_points(case.result):
         if raw is None or not load.cold or load.loader == RAW or load.bytes_s >= ENOUGH * raw.throughput.value:
             continue
@@ -132,11 +133,11 @@ def load_gap(case: Case) -> list[Verdict]:
             continue
         share = load.bytes_s / raw.throughput.value
         here = Case(case.run, case.result, load.at)
-        cause = explain_loader(load)
+        cause = explain_loader(load, is_as_deep=_is_as_deep(case.result, load.point, raw))
         found.append(
             Verdict(
                 "info",
-                f"{case.storage.capitalize() if case.storage == 'this storage' else case.storage} gives "
+                f"{storage} gives "
                 f"{format_bytes_s(raw.throughput.value)}, and {load.loader} takes {format_bytes_s(load.bytes_s)} of it "
                 f"({percent(share)}). {cause}",
                 {"share": share, "limit": ENOUGH, **_evidence(load)},
@@ -150,14 +151,22 @@ def load_gap(case: Case) -> list[Verdict]:
 
 def _advise_loader(case: Case, loader: str) -> str:
     """What may make a loader faster, as a command."""
+    if case.result.kernel == INFERENCE_STREAM and loader == "read":
+        return f"Read by more connections: {case.command(loader='raw,read', threads='4,8,16,32')}"
     if case.result.kernel == INFERENCE_STREAM:
-        return f"Read by more connections: {case.command(loader=f'raw,{loader}', threads='4,8,16,32')}"
+        return f"See what memory alone costs: {case.command(loader=f'raw,read,{loader}')}"
     if loader in {"mapped", "mmap", "read", "direct"}:
         return f"Read with more threads: {case.command(loader=f'raw,{loader}', threads='1,4,16')}"
     return f"Load with read-ahead, without prepacking: {case.command(loader='raw,mapped', cache='cold')}"
 
 
-def explain_loader(loader: ColdStartPoint) -> str:
+def _is_as_deep(result: ExperimentResult, point: Measurement, raw: Measurement) -> bool:
+    """Whether a loader of objects has as many reads in flight as the plain read, and as large ones."""
+    of_load, of_raw = ({**result.fixed, **load.parameters} for load in (point, raw))
+    return result.kernel == INFERENCE_STREAM and all(of_load[name] == of_raw[name] for name in ("threads", "chunk"))
+
+
+def explain_loader(loader: ColdStartPoint, *, is_as_deep: bool = False) -> str:
     """A sentence on why a loader is slower than the plain read, by what its process was measured to do."""
     cpu_s, size = loader.cpu_s, loader.size
     if cpu_s is None:
@@ -184,6 +193,11 @@ def explain_loader(loader: ColdStartPoint) -> str:
         return (
             f"It waits for {percent(1 - busy)} of that time, in {format_count(majors)} page faults that each bring "
             f"{format_size(size / majors)}."
+        )
+    if 1 - busy >= WAITS and is_as_deep:
+        return (
+            f"Limit not identified: it waits for {percent(1 - busy)} of that time, with as many reads in flight as the "
+            "plain read."
         )
     if 1 - busy >= WAITS:
         return f"It waits for {percent(1 - busy)} of that time: too few reads are in flight, or they are too small."

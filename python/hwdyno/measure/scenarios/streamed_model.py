@@ -150,7 +150,7 @@ def make_model(planned: Planned, source: ModelSource, request: Request) -> tuple
         )
     model, folder = source.made_model, Path(str(planned.fixed["path"]))
     loaders = {point.get("loader", planned.fixed.get("loader")) for point in planned.points}
-    reached = {name: planned.fixed[name] for name in ("endpoint", "ca_file") if name in planned.fixed}
+    reached: Parameters = {name: planned.fixed[name] for name in ("endpoint", "ca_file") if name in planned.fixed}
     description = (
         f"model: {model.name}, {format_size(model.bytes)} of weights, below {format_place(folder)} (made and removed)"
     )

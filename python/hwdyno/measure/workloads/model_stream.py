@@ -86,7 +86,8 @@ def _safetensors(job: dict[str, Any], store: Store, phases: Phases) -> None:
 
     descriptor = store.read(WEIGHTS)
     with phases.phase("deserialize"):
-        load_file(str(path_of_descriptor(descriptor)))
+        tensors = load_file(str(path_of_descriptor(descriptor)))
+    del tensors
 
 
 def _onnxruntime(job: dict[str, Any], store: Store, phases: Phases) -> None:
