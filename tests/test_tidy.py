@@ -273,7 +273,11 @@ def test_house_has_ten_rooms() -> None:
 
 def test_only_hosts_open_engine_and_workloads() -> None:
     inside = INSIDE["measure"]
-    assert {room for room, needs in inside.items() if needs & {"engine", "workloads"}} == {"hosts", "serving"}
+    assert {room for room, needs in inside.items() if needs & {"engine", "workloads"}} == {
+        "hosts",
+        "serving",
+        "workloads",
+    }
     outside = {
         HOUSE.room(name)
         for name, module in HOUSE.modules.items()

@@ -143,7 +143,7 @@ def test_no_gap_is_invented_where_a_loader_keeps_up() -> None:
         assert "load_gap" not in findings(machine.raw(), close)
 
 
-@pytest.mark.parametrize("cause", ["copies", "computes", "few"])
+@pytest.mark.parametrize("cause", ["copies", "few"])
 def test_planted_gap_of_a_store_has_its_cause(cause: str) -> None:
     says = {**PLANTS, "few": "Limit not identified: it waits"}[cause]
     for seed in range(MACHINES):

@@ -156,7 +156,7 @@ fn what_ends_a_run_before_it_begins_is_one_line() {
     assert!(nothing.contains("connect to the store at http://127.0.0.1:1"), "{nothing}");
 }
 
-/// What reading the object of such a store by two ranges came to.
+/// Reads the object of such a store by two ranges.
 fn fetch(answer: Answer) -> Result<Reading, String> {
     let given = given(&store(answer));
     let parameters = json!({"endpoint": given["endpoint"], "bucket": "bench", "prefix": "models/", "object": "weights",

@@ -177,7 +177,7 @@ fn report(ledger: &Ledger, members: Vec<Result<Fetched, Error>>, elapsed_s: f64)
         latency.merge(&mine);
         reading.cpu += cpu;
         requests += line.requests;
-        repeated += line.repeated;
+        repeated += line.all_repeated();
         connected += line.connected();
     }
     ledger.add(&mut reading, "read", &[("total", &latency)]);

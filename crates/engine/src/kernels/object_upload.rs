@@ -53,7 +53,8 @@ impl Kernel for ObjectUpload {
         let part = part_size.max(length.div_ceil(MAX_PARTS));
         let end = End::of(store, None)?;
         let place = Place::at(&end, store);
-        let left = place.claim(stop)?;
+        let mut control = place.control();
+        let left = place.claim_by(&mut control, stop)?;
         let key = format!("{}{}", store.prefix, parameters.object);
         let (url, keys) = (place.url(&key), Keys::listed(&[key]));
         let (mut line, ledger, mut latency) = (place.line(0), Ledger::new(0.1), Histogram::new());
@@ -74,7 +75,7 @@ impl Kernel for ObjectUpload {
         reading.cpu = cpu_time::of_this_thread().since(before);
         ledger.add(&mut reading, "write", &[("total", &latency)]);
         left.describe(&mut reading);
-        tally::note_repeated(line.repeated, &mut reading);
+        tally::note_repeated(control.repeated() + line.all_repeated(), &mut reading);
         Ok(reading)
     }
 }

@@ -101,13 +101,20 @@ impl Place {
     /// # Errors
     /// Usage or Machine: it is no run's folder, objects are in it already, or the store refuses.
     pub fn claim(&self, stop: &Stop) -> Result<Left, Error> {
-        let mut control = self.control();
-        if marks::is_folder(&self.prefix) && marks::check(&mut control, &self.prefix).is_ok() {
+        self.claim_by(&mut self.control(), stop)
+    }
+
+    /// The same by these requests.
+    ///
+    /// # Errors
+    /// Likewise.
+    pub fn claim_by(&self, control: &mut Control, stop: &Stop) -> Result<Left, Error> {
+        if marks::is_folder(&self.prefix) && marks::check(control, &self.prefix).is_ok() {
             return Ok(Left::default());
         }
         let stored = Stored::listed(&self.prefix, &[]);
         let load = layout::for_removal(&self.bucket, &self.credentials, &stored, self.timeout_s);
-        layout::claim(&mut control, &load, &self.prefix, stop)
+        layout::claim(control, &load, &self.prefix, stop)
     }
 }
 
@@ -125,6 +132,12 @@ impl Line {
     #[must_use]
     pub fn connected(&self) -> u64 {
         self.caller.connected
+    }
+
+    /// Requests that were sent again, also those whose kept connection the store had closed.
+    #[must_use]
+    pub fn all_repeated(&self) -> u64 {
+        self.repeated + self.caller.repeated
     }
 
     /// Connects before time begins.

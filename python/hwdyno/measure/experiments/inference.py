@@ -21,7 +21,7 @@ COLD_START = Experiment(
     setup_s=0.8,
 )
 
-# The same from an object store, whose caches nobody here can empty.
+# The same from an object store, whose caches are not known.
 STREAM = Experiment(
     name="inference.model_stream",
     asks="Time to ready by loader, from an object store",

@@ -43,8 +43,7 @@ def choose_loaders(request: Request, source: ModelSource) -> tuple[str, ...]:
     given = [name.strip() for name in str(request.options.get("cold") or "").split(",") if name.strip()]
     of_files = [name for name in given if name in LOADERS and name not in STREAMING]
     wanted = [name for name in given if name not in of_files]
-    beside = not source.file and any(not in_object_store(path) for _, path in request.places)
-    if of_files and not (beside and wanted):
+    if of_files and not (wanted and _has_folder(request, source)):
         raise UserError(
             f"--cold {of_files[0]} reads a file, and an object store has none; use {', '.join(STREAMING)}, "
             "or --path DIR"
@@ -66,21 +65,25 @@ def explain_missing(request: Request, parts: Sequence[str]) -> tuple[str, ...]:
 
 def choose_axes(request: Request, source: ModelSource) -> dict[str, Any]:
     """The axes for a store: where a folder is measured beside it, the state of the page cache is the folder's alone."""
-    is_beside = not source.file and any(not in_object_store(path) for _, path in request.places)
-    return {name: values for name, values in request.axes.items() if name != "cache" or not is_beside}
+    left_out = {"cache"} if _has_folder(request, source) else set()
+    return {name: values for name, values in request.axes.items() if name not in left_out}
+
+
+def _has_folder(request: Request, source: ModelSource) -> bool:
+    """Whether the model is measured in a folder, too."""
+    return not source.file and any(not in_object_store(path) for _, path in request.places)
 
 
 def make_experiment(request: Request, source: ModelSource, name: str, place: Path, *, many: bool) -> Experiment:
     """The experiment of one store; raises ``UserError``."""
     from hwdyno.measure.experiments.inference import STREAM
     from hwdyno.measure.sweep import Sweep
-    from hwdyno.measure.workloads.inference_stream import CONNECTIONS
 
     path = format_place(source.file or name_folder(place))
     return replace(
         STREAM,
         name=f"{STREAM.name}@{name}" if many else STREAM.name,
-        sweep=Sweep(loader=choose_loaders(request, source), threads=CONNECTIONS),
+        sweep=Sweep({**STREAM.sweep.axes, "loader": choose_loaders(request, source)}),
         fixed={"model": source.name},
         settled={"path": path, **reach(request, source.file)},
     )

@@ -31,7 +31,7 @@ class Phases:
         self.memory_bytes = max(self.memory_bytes, anonymous_bytes() - self._before + self.kept_bytes)
 
     def split(self, whole: str, first: str, took_s: float) -> None:
-        """Count so many seconds of a part as those of the part before it."""
+        """Move seconds from a part to the one before it."""
         self.found[f"{first}_s"] = self.found.get(f"{first}_s", 0.0) + took_s
         self.found[f"{whole}_s"] -= took_s
 
@@ -40,7 +40,7 @@ class Phases:
         return sum(value for name, value in self.found.items() if name.endswith(f"_{key}"))
 
     def report(self, size: int, details: Mapping[str, float]) -> dict[str, Any]:
-        """The answer of a process that loaded so many bytes, with more details."""
+        """The answer of a process that loaded ``size`` bytes, with more details."""
         return {
             "bytes": size,
             "elapsed_s": self.total("s"),

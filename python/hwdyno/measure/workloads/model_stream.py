@@ -18,8 +18,8 @@ from hwdyno.system.urls import split_place
 _SUMMED = ("requests", "requests_repeated", "connections_made")
 
 
-class Store:
-    """The objects of a job, and what their requests came to."""
+class ModelObjects:
+    """The objects of a job, with counts of their requests."""
 
     def __init__(self, job: dict[str, Any], phases: Phases) -> None:
         self._job, self._phases = job, phases
@@ -53,7 +53,7 @@ class Store:
         return int(found.get("descriptor", -1))
 
 
-Loader = Callable[[dict[str, Any], Store, Phases], None]
+Loader = Callable[[dict[str, Any], ModelObjects, Phases], None]
 
 
 def load(job: dict[str, Any]) -> dict[str, Any]:
@@ -63,17 +63,17 @@ def load(job: dict[str, Any]) -> dict[str, Any]:
     # What the engine does once in a process is no part of a load.
     engine.run("idle", {"runtime": 0.001})
     phases = Phases()
-    store = Store(job, phases)
-    _LOADERS[job["loader"]](job, store, phases)
-    return phases.report(store.bytes, store.details)
+    objects = ModelObjects(job, phases)
+    _LOADERS[job["loader"]](job, objects, phases)
+    return phases.report(objects.bytes, objects.details)
 
 
-def _raw(job: dict[str, Any], store: Store, phases: Phases) -> None:
-    store.read(WEIGHTS, keep=False)
+def _raw(job: dict[str, Any], objects: ModelObjects, phases: Phases) -> None:
+    objects.read(WEIGHTS, keep=False)
 
 
-def _read(job: dict[str, Any], store: Store, phases: Phases) -> None:
-    descriptor = store.read(WEIGHTS)
+def _read(job: dict[str, Any], objects: ModelObjects, phases: Phases) -> None:
+    descriptor = objects.read(WEIGHTS)
     with phases.phase("deserialize"):
         view = _map(descriptor)
         places = safetensors.read_header(path_of_descriptor(descriptor)).places
@@ -81,19 +81,19 @@ def _read(job: dict[str, Any], store: Store, phases: Phases) -> None:
     del tensors
 
 
-def _safetensors(job: dict[str, Any], store: Store, phases: Phases) -> None:
+def _safetensors(job: dict[str, Any], objects: ModelObjects, phases: Phases) -> None:
     from safetensors.numpy import load_file
 
-    descriptor = store.read(WEIGHTS)
+    descriptor = objects.read(WEIGHTS)
     with phases.phase("deserialize"):
         tensors = load_file(str(path_of_descriptor(descriptor)))
     del tensors
 
 
-def _onnxruntime(job: dict[str, Any], store: Store, phases: Phases) -> None:
+def _onnxruntime(job: dict[str, Any], objects: ModelObjects, phases: Phases) -> None:
     from hwdyno.measure.workloads.model_stacks import Onnx
 
-    graph, weights = store.read(GRAPH, threads=1), store.read(WEIGHTS)
+    graph, weights = objects.read(GRAPH, threads=1), objects.read(WEIGHTS)
     with phases.phase("deserialize"):
         model = Onnx(Path(), str(job["model"]), content=(bytes(_map(graph)), _map(weights)))
     with phases.phase("first_answer"):
