@@ -178,5 +178,5 @@ def test_a_dry_run_says_what_a_store_lacks(place: Path, capsys: pytest.CaptureFi
     words = ["--path", f"disk={place}", "--path", "store=s3://bench/x", "--store-endpoint", NOWHERE, "--dry-run"]
     assert main(["inference", "--cold", "raw,mmap", *words]) == 0
     listed, remarks = capsys.readouterr()
-    assert "store: the loader mmap left out, because an object store has no files" in remarks
+    assert "an object store has no files; left out on store: mmap\n" in remarks
     assert "below s3://bench/x/hwdyno-… (made and removed)" in listed

@@ -89,7 +89,8 @@ def make_scenario(
         with_gguf = any(_uses_llama(planned) for planned in plan.experiments)
         restores = sum(_restored_bytes(planned, source, place) for planned in plan.experiments)
         preparations += files_for(source, place, request, with_gguf=with_gguf, restores=restores)
-    remarks = streamed_model.explain_missing(request, parts)
+    of_files = [part.partition(".")[2] for part in parts if part in {PARTS[1], PARTS[3]}]
+    remarks = streamed_model.explain_missing(request, DEFAULT_LOADERS, of_files)
     is_prepared_only = bool(request.options.get("generate"))
     return Scenario(plan=plan, preparations=tuple(preparations), remarks=remarks, is_prepared_only=is_prepared_only)
 

@@ -51,16 +51,14 @@ def choose_loaders(request: Request, source: ModelSource) -> tuple[str, ...]:
     return usable(source, ",".join(wanted) or None, LOADERS, STREAMING, "cold")
 
 
-def explain_missing(request: Request, parts: Sequence[str]) -> tuple[str, ...]:
-    """What a store has no figures of and a folder has, in a sentence; none where no place is in a store."""
-    if not (stores := [name for name, path in request.places if in_object_store(path)]):
+def explain_missing(request: Request, wanted: Sequence[str], parts: Sequence[str]) -> tuple[str, ...]:
+    """What is left out on a store, in a sentence: loaders of those that are wanted, and parts, which read files."""
+    stores = [name for name, path in request.places if in_object_store(path)]
+    given = [name.strip() for name in str(request.options.get("cold") or "").split(",") if name.strip()] or wanted
+    missing = [name for name in (*given, *parts) if name in {*LOADERS, *parts} - {*STREAMING}]
+    if not stores or not missing:
         return ()
-    given = request.options.get("cold")
-    named = [name.strip() for name in str(given).split(",")] if given else LOADERS
-    missing = [f"the loader {name}" for name in named if name in LOADERS and name not in STREAMING]
-    missing += [part.partition(".")[2] for part in parts if part != "inference.cold_start"]
-    why = "left out, because an object store has no files"
-    return (f"{', '.join(stores)}: {', '.join(missing)} {why}",) if missing else ()
+    return (f"an object store has no files; left out on {', '.join(stores)}: {', '.join(missing)}",)
 
 
 def choose_axes(request: Request, source: ModelSource) -> dict[str, Any]:
