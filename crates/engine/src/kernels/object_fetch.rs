@@ -36,7 +36,7 @@ parameters! {
     pub struct Parameters {
         object: String = text("name of the object, below the prefix", "object"),
         threads: usize = integer("connections, each with a thread and one range in flight", "", (1, 1024), 8)
-            .role(Role::Concurrency),
+            .workers(),
         chunk: u64 = integer("size of one range", "B", (1, 1 << 30), 8 << 20).role(Role::Size),
         keep: bool = flag("write the bytes to a file in memory, whose descriptor is in the details and the caller's to \
             close; without, each connection receives into one buffer again and again", false),

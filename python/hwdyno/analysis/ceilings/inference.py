@@ -18,17 +18,18 @@ CACHED_IMAGES = "images_s/"
 SERVED, SERVED_BY_MEMORY = "inference_in_process", "served/"
 
 
-PLAIN_READS = {LOAD: "plain direct reads of the same file", INFERENCE_STREAM: "plain ranged reads of the same object"}
-"""What the loader that only reads does, by kernel."""
+OBJECT_READ = "model_object_read_bytes_s"
 
 
 def of_file(run: Run, result: ExperimentResult) -> Iterable[Ceiling]:
     """The plain reads of the same file or object in the same experiment."""
     point = find_raw_read(result)
     if point is not None:
-        value = point.throughput.value
-        formula = f"{PLAIN_READS[result.kernel]} = {format_bytes_s(value)}"
-        yield Ceiling(FILE_READ, "reference", value, "bytes/s", formula, "read in turn with the loaders", "plain read")
+        value, is_object = point.throughput.value, result.kernel == INFERENCE_STREAM
+        reads = "plain ranged reads of the same object" if is_object else "plain direct reads of the same file"
+        formula = f"{reads} = {format_bytes_s(value)}"
+        metric = OBJECT_READ if is_object else FILE_READ
+        yield Ceiling(metric, "reference", value, "bytes/s", formula, "read in turn with the loaders", "plain read")
 
 
 def of_memory(run: Run, result: ExperimentResult) -> Iterable[Ceiling]:
@@ -104,12 +105,17 @@ def applies(metric: str, parameters: Mapping[str, Any]) -> bool:
 
 def applies_to_load(metric: str, parameters: Mapping[str, Any]) -> bool:
     """Whether the plain read bounds a load: one from storage, by a real loader."""
-    return is_from_storage(parameters) and parameters.get("loader") != RAW
+    return parameters.get("cache") == "cold" and parameters.get("loader") != RAW
 
 
-def is_from_storage(parameters: Mapping[str, Any]) -> bool:
+def applies_to_stream(metric: str, parameters: Mapping[str, Any]) -> bool:
+    """Whether the plain read bounds a load from an object store: one by a real loader."""
+    return parameters.get("loader") not in {RAW, None}
+
+
+def is_from_storage(result: ExperimentResult, point: Measurement) -> bool:
     """Whether a load was from storage and not from the page cache, which an object has no part in."""
-    return parameters.get("cache") in {"cold", None}
+    return result.kernel == INFERENCE_STREAM or point.parameters.get("cache", result.fixed.get("cache")) == "cold"
 
 
 def find_raw_read(result: ExperimentResult) -> Measurement | None:
@@ -118,7 +124,7 @@ def find_raw_read(result: ExperimentResult) -> Measurement | None:
         point
         for point in result.points
         if point.parameters.get("loader", result.fixed.get("loader")) == RAW
-        and is_from_storage({**result.fixed, **point.parameters})
+        and is_from_storage(result, point)
         and point.validity != "invalid"
         and point.throughput.value > 0
     ]

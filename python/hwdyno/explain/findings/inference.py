@@ -76,7 +76,7 @@ def list_points(result: ExperimentResult) -> list[ColdStartPoint]:
     for at, point in enumerate(result.points):
         given: Parameters = {**result.fixed, **point.parameters}
         if point.validity != "invalid" and point.throughput.value > 0 and point.bytes:
-            found.append(ColdStartPoint(at, str(given.get("loader")), is_from_storage(given), point))
+            found.append(ColdStartPoint(at, str(given.get("loader")), is_from_storage(result, point), point))
     return found
 
 

@@ -26,7 +26,7 @@ DECLARATION = Declaration(
         ),
         Axis(
             "threads", role="concurrency", default=CONNECTIONS, means="connections, each with one range in flight",
-            kind="integer", least=1, most=1024,
+            kind="integer", workers=True, least=1, most=1024,
         ),
         Axis("chunk", "B", "label", CHUNK_BYTES, "bytes of one range", kind="integer", least=4096, most=1 << 30),
         MODEL,
