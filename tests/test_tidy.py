@@ -84,7 +84,8 @@ INSIDE: dict[str, dict[str, set[str]]] = {
         # documents for a cluster, and the Runs that come back
         "kubernetes": set(),
         "serving": {"engine"},  # its receiver of answers and its chunks, which measure nothing by themselves
-        "workloads": {"models", "serving"},
+        # a model's process fetches objects by the engine
+        "workloads": {"engine", "models", "serving"},
         "hosts": {"concurrent_runs", "engine", "topology", "workloads", "workspace"},
         "peers": {"hosts", "models", "plan"},
         "runner": {
@@ -272,7 +273,11 @@ def test_house_has_ten_rooms() -> None:
 
 def test_only_hosts_open_engine_and_workloads() -> None:
     inside = INSIDE["measure"]
-    assert {room for room, needs in inside.items() if needs & {"engine", "workloads"}} == {"hosts", "serving"}
+    assert {room for room, needs in inside.items() if needs & {"engine", "workloads"}} == {
+        "hosts",
+        "serving",
+        "workloads",
+    }
     outside = {
         HOUSE.room(name)
         for name, module in HOUSE.modules.items()

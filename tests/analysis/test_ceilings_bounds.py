@@ -54,6 +54,7 @@ def make_ceiling(metric: str, value: float = 1e9, unit: str = "bytes/s") -> Ceil
         # Read and written: two passes.
         ("gpu_memory/3000", [{"intensity": 1.0, "array": 6000}], [{"intensity": 1.0, "array": 5999}]),
         ("model_read_bytes_s", [{**COLD, "loader": "mmap"}], [{**COLD, "loader": "raw"}, {"loader": "mmap"}]),
+        ("model_object_read_bytes_s", [{"loader": "read", "threads": 8}], [{"loader": "raw", "threads": 8}, {}]),
         ("tokens_s/4", [{"threads": 4}], [{"threads": 2}, {}]),
         ("tokens_s/1", [{}], [{"threads": 2}]),
         ("images_s/4", [{**COLD, "threads": 4}], [{"cache": "warm", "threads": 4}, {**COLD, "threads": 2}, COLD]),
@@ -119,6 +120,7 @@ def loop(rate: float = 1e9, *, isa: str = "avx2", wide: float = 8.0, units: floa
         (of_file, "inference_load", [measured(0.0, **RAW)], []),
         (of_file, "inference_load", [measured(1e9, **RAW), measured(2e9, **RAW), invalid(measured(5e9, **RAW))], [2e9]),
         (of_file, "inference_load", [measured(1e9, **RAW), measured(5e9, loader="raw"), measured(5e9, **COLD)], [1e9]),
+        (of_file, "inference_stream", [measured(1e9, loader="raw"), measured(5e9, loader="read")], [1e9]),
         (of_images, "inference_images", [image(0.5)], [0.5]),
         (of_images, "inference_images", [image(0.0), image(9.0, "cold"), invalid(image(9.0))], []),
         (practical, "memory_bandwidth", [measured(0.5, **READ), measured(0.2, **READ)], [0.5]),

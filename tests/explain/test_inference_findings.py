@@ -13,6 +13,7 @@ from hwdyno.analysis.estimates import interval
 from hwdyno.analysis.resources import with_derived
 from hwdyno.explain.findings import explain
 from hwdyno.explain.findings.inference import break_even
+from hwdyno.model.kernels import INFERENCE_STREAM
 from hwdyno.model.machine import Cpu, Machine
 from hwdyno.model.words import ExperimentResult, Finding, Measurement, Run, Value
 from hwdyno.studies import kubernetes_ai_inference, kubernetes_ai_storage
@@ -63,6 +64,24 @@ def findings(*points: Measurement, **fixed: Any) -> dict[str, list[Finding]]:
     result = made_experiment(
         "inference.cold_start", "inference", "?", "threads", "inference_load", points,
         fixed={"model": "62m", "threads": 4, **fixed},
+    )  # fmt: skip
+    return explained(result)
+
+
+def of_store(*points: Measurement) -> dict[str, list[Finding]]:
+    """The same loads from an object store, of whose caches nothing is known."""
+    known = {"cache", "cached_before"}
+    streamed = [
+        replace(
+            point,
+            parameters={name: value for name, value in point.parameters.items() if name not in known},
+            details={**{name: value for name, value in point.details.items() if name not in known}, "open_s": 0.01},
+        )
+        for point in points
+    ]
+    result = made_experiment(
+        "inference.model_stream", "inference", "?", "threads", INFERENCE_STREAM, streamed,
+        fixed={"model": "62m", "threads": 8, "chunk": 8 << 20},
     )  # fmt: skip
     return explained(result)
 
@@ -122,6 +141,26 @@ def test_no_gap_is_invented_where_a_loader_keeps_up() -> None:
         share = machine.random.uniform(0.83, 1.0)
         close = machine.load("mapped", took / share, took * 0.9, minor_faults=machine.size / 4096)
         assert "load_gap" not in findings(machine.raw(), close)
+
+
+@pytest.mark.parametrize("cause", ["copies", "few"])
+def test_planted_gap_of_a_store_has_its_cause(cause: str) -> None:
+    says = {**PLANTS, "few": "Limit not identified: it waits"}[cause]
+    for seed in range(MACHINES):
+        machine = Simulated(seed)
+        (found,) = of_store(machine.raw(), planted(machine, cause))["load_gap"]
+        assert says in found.says and "--cold raw,read,onnxruntime" in found.advice, (seed, found)
+
+
+def test_a_store_that_a_loader_keeps_up_with_has_no_gap_and_no_cache() -> None:
+    for seed in range(MACHINES):
+        machine = Simulated(seed)
+        took = machine.size / machine.storage
+        close = machine.load("onnxruntime", took / machine.random.uniform(0.83, 1.0), took * 0.9)
+        found = of_store(machine.raw(), close)
+        assert not {"load_gap", "load_not_cold", "storage_stops_mattering"} & set(found)
+        says = found["cold_start"][0].says
+        assert "of the plain ranged reads of the same object" in says and "Its parts: open 10" in says, says
 
 
 def test_start_is_named_in_parts() -> None:

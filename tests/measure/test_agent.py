@@ -262,6 +262,7 @@ PASSIVE = {
     "network_server": "it waits for clients, and times nothing",
     "object_server": "likewise",
     "object_listing": "it looks before anything is planned",
+    "object_upload": "it writes what is read later, and is not timed beside others",
     "object_removal": "it removes what a run made, and is not timed beside others",
 }
 """Kernels that have no start, each with the reason."""
@@ -301,6 +302,7 @@ def shortest(folder: Path, kernels: Iterable[str]) -> list[tuple[str, dict[str, 
         ("inference_vector_index", {**VECTORS, "path": str(folder / "index")}),
         ("inference_vector_search", {**VECTORS, "path": str(folder / "index"), "runtime": 0.05, "direct": False}),
         ("object_layout", {"object_size": 1000, "objects": 3}),
+        ("object_fetch", {"threads": 2}),
         ("network_latency", {"runtime": 0.05}),
         ("network_latency", {"runtime": 0.05, "load_streams": 1}),
         ("memory_bandwidth", {"runtime": 0.05, "working_set": 1 << 20, "isa": "scalar"}),

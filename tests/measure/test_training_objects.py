@@ -273,7 +273,7 @@ def test_a_study_lists_a_store_beside_a_folder(store: str, tmp_path: Path, capsy
 
 def test_a_test_of_files_refuses_a_store(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for words in (
-        ["inference", "--cold", "raw"],
+        ["inference", "--decode", "onnxruntime"],
         ["inference", "--images", "8"],
         ["study", "cloud-vm-suite"],
     ):

@@ -24,11 +24,13 @@ mod network_latency;
 mod network_ping;
 mod network_server;
 mod network_throughput;
+mod object_fetch;
 mod object_layout;
 mod object_listing;
 mod object_removal;
 mod object_requests;
 mod object_server;
+mod object_upload;
 mod storage_blocks;
 mod storage_check;
 mod storage_group;
@@ -64,11 +66,13 @@ pub static TABLE: &[&dyn Entry] = &[
     &network_ping::NetworkPing,
     &network_server::NetworkServer,
     &network_throughput::NetworkThroughput,
+    &object_fetch::ObjectFetch,
     &object_layout::ObjectLayout,
     &object_listing::ObjectListing,
     &object_removal::ObjectRemoval,
     &object_requests::ObjectRequests,
     &object_server::ObjectServer,
+    &object_upload::ObjectUpload,
     &storage_blocks::StorageBlocks,
     &storage_check::StorageCheck,
     &storage_group::StorageGroup,

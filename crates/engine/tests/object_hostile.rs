@@ -4,10 +4,11 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hwdyno_engine::{run, Stop};
+use hwdyno_engine::{run, Reading, Stop};
 use serde_json::{json, Value};
 
 type Answer = fn(&mut TcpStream);
@@ -153,4 +154,62 @@ fn what_ends_a_run_before_it_begins_is_one_line() {
     assert!(removal.contains("only below hwdyno-… of a run"), "{removal}");
     let nothing = refused("object_requests", json!({"endpoint": "http://127.0.0.1:1"}));
     assert!(nothing.contains("connect to the store at http://127.0.0.1:1"), "{nothing}");
+}
+
+/// Reads the object of such a store by two ranges.
+fn fetch(answer: Answer) -> Result<Reading, String> {
+    let given = given(&store(answer));
+    let parameters = json!({"endpoint": given["endpoint"], "bucket": "bench", "prefix": "models/", "object": "weights",
+        "timeout": 1.0, "threads": 2, "chunk": SIZE / 2});
+    let began = Instant::now();
+    let found = run("object_fetch", &parameters, &Stop::new()).map_err(|error| error.to_string());
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    found
+}
+
+fn give_half(to: &mut TcpStream) {
+    say(to, &format!("HTTP/1.1 206 Partial Content\r\ncontent-length: {0}\r\n\r\n{1:0$}", SIZE / 2, ' '));
+}
+
+#[test]
+fn refusals_that_end_are_repeated_and_counted() {
+    static REFUSALS: AtomicU64 = AtomicU64::new(0);
+    let reading = fetch(|to| match REFUSALS.fetch_add(1, Ordering::Relaxed) {
+        0..=2 => say(to, "HTTP/1.1 503 Slow Down\r\ncontent-length: 0\r\n\r\n"),
+        _ => give_half(to),
+    })
+    .unwrap();
+    assert_eq!((reading.streams[0].operations, reading.streams[0].bytes), (2, SIZE as u64));
+    assert_eq!((&reading.details["requests"], &reading.details["requests_repeated"]), (&json!(6), &json!(3)));
+    assert!(reading.notes.iter().any(|note| note.code == "requests_repeated"), "{:?}", reading.notes);
+}
+
+#[test]
+fn what_ends_a_fetch_is_one_line() {
+    let cases: &[(&str, Answer)] = &[
+        ("503 SlowDown: the store sheds load; use fewer --threads", |to| {
+            say(to, "HTTP/1.1 503 Slow Down\r\ncontent-length: 0\r\n\r\n");
+        }),
+        ("404: the key is missing; check the bucket and the key", |to| {
+            say(to, "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n");
+        }),
+        ("another length than the object", |to| {
+            say(to, &format!("HTTP/1.1 200 OK\r\ncontent-length: {SIZE}\r\n\r\n{}", "x".repeat(SIZE)));
+        }),
+        ("another length than the object", |to| {
+            say(to, "HTTP/1.1 206 Partial Content\r\ntransfer-encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n");
+        }),
+        ("the connection ended before the response did", |to| {
+            say(to, &format!("HTTP/1.1 206 Partial Content\r\ncontent-length: {}\r\n\r\nabc", SIZE / 2));
+            let _ = to.shutdown(std::net::Shutdown::Both);
+        }),
+        ("no complete response by the deadline", |to| {
+            say(to, &format!("HTTP/1.1 206 Partial Content\r\ncontent-length: {}\r\n\r\nabc", SIZE / 2));
+        }),
+    ];
+    for (says, answer) in cases {
+        let error = fetch(*answer).unwrap_err();
+        assert!(error.starts_with("read s3://bench/models/weights: ") && error.contains(says), "{says}: {error}");
+        assert!(!error.contains('\n') && !error.contains(SECRET), "{error}");
+    }
 }

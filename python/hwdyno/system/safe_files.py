@@ -345,3 +345,8 @@ def write_all(descriptor: int, data: bytes | memoryview) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
+
+
+def path_of_descriptor(descriptor: int) -> Path:
+    """The path by which this process opens a file in memory, as long as it has that descriptor (proc(5), memfd)."""
+    return Path(f"/proc/self/fd/{descriptor}")

@@ -38,9 +38,15 @@ impl Control {
         Self { bucket: bucket.clone(), caller: Caller::new(bucket, signer, timeout_s, 0) }
     }
 
-    /// Notes in a reading how many requests were sent once more.
+    /// How many requests were sent once more.
+    #[must_use]
+    pub fn repeated(&self) -> u64 {
+        self.caller.repeated
+    }
+
+    /// Notes that in a reading.
     pub fn note_repeated(&self, reading: &mut Reading) {
-        tally::note_repeated(self.caller.repeated, reading);
+        tally::note_repeated(self.repeated(), reading);
     }
 
     /// The object at a key; none where there is none.

@@ -9,13 +9,14 @@ use crate::network::route;
 use crate::object::caller::Caller;
 use crate::object::control::Control;
 use crate::object::credentials::Credentials;
+use crate::object::end::End;
 use crate::object::failure::{text_of, Failure};
 use crate::object::keys::Keys;
 use crate::object::layout::{self, Left};
 use crate::object::marks;
-use crate::object::options::{Bucket, Checksum, ReachParameters, Style};
+use crate::object::options::{Bucket, Checksum, ReachParameters, StoreParameters, Style};
 use crate::object::request::{Body, Request, Subject};
-use crate::object::response::Head;
+use crate::object::response::{Head, Length};
 use crate::object::signing::Signer;
 use crate::object::stored::Stored;
 use crate::timing::clock::now_ns;
@@ -34,6 +35,7 @@ const REST_NS: u64 = 50_000_000;
 pub struct Place {
     bucket: Bucket,
     credentials: Credentials,
+    timeout_s: f64,
     /// What its keys begin with: empty, or ending with a slash.
     pub prefix: String,
 }
@@ -54,7 +56,14 @@ impl Place {
         let below = below.trim_end_matches('/');
         let prefix = if below.is_empty() { String::new() } else { format!("{below}/") };
         let bucket = reach.bucket(name, &prefix, Style::Path)?;
-        Ok(Some(Self { bucket, credentials: Credentials::find("")?, prefix }))
+        Ok(Some(Self { bucket, credentials: Credentials::find("")?, timeout_s: TIMEOUT_S, prefix }))
+    }
+
+    /// The place below the prefix of a store's parameters, at the end that they lead to.
+    #[must_use]
+    pub fn at(end: &End, store: &StoreParameters) -> Self {
+        let (bucket, credentials) = (end.bucket.clone(), end.credentials.clone());
+        Self { bucket, credentials, timeout_s: store.timeout, prefix: store.prefix.clone() }
     }
 
     /// What names an object of this place to a user.
@@ -66,14 +75,14 @@ impl Place {
     /// Single requests to it.
     #[must_use]
     pub fn control(&self) -> Control {
-        Control::new(&self.bucket, Signer::new(self.credentials.clone()), TIMEOUT_S)
+        Control::new(&self.bucket, Signer::new(self.credentials.clone()), self.timeout_s)
     }
 
     /// A connection of thread `number`, which is made by its first request.
     #[must_use]
     pub fn line(&self, number: u64) -> Line {
         Line {
-            caller: Caller::new(&self.bucket, Signer::new(self.credentials.clone()), TIMEOUT_S, number as usize),
+            caller: Caller::new(&self.bucket, Signer::new(self.credentials.clone()), self.timeout_s, number as usize),
             requests: 0,
             repeated: 0,
         }
@@ -92,13 +101,20 @@ impl Place {
     /// # Errors
     /// Usage or Machine: it is no run's folder, objects are in it already, or the store refuses.
     pub fn claim(&self, stop: &Stop) -> Result<Left, Error> {
-        let mut control = self.control();
-        if marks::is_folder(&self.prefix) && marks::check(&mut control, &self.prefix).is_ok() {
+        self.claim_by(&mut self.control(), stop)
+    }
+
+    /// The same by these requests.
+    ///
+    /// # Errors
+    /// Likewise.
+    pub fn claim_by(&self, control: &mut Control, stop: &Stop) -> Result<Left, Error> {
+        if marks::is_folder(&self.prefix) && marks::check(control, &self.prefix).is_ok() {
             return Ok(Left::default());
         }
         let stored = Stored::listed(&self.prefix, &[]);
-        let load = layout::for_removal(&self.bucket, &self.credentials, &stored, TIMEOUT_S);
-        layout::claim(&mut control, &load, &self.prefix, stop)
+        let load = layout::for_removal(&self.bucket, &self.credentials, &stored, self.timeout_s);
+        layout::claim(control, &load, &self.prefix, stop)
     }
 }
 
@@ -118,6 +134,12 @@ impl Line {
         self.caller.connected
     }
 
+    /// Requests that were sent again, also those whose kept connection the store had closed.
+    #[must_use]
+    pub fn all_repeated(&self) -> u64 {
+        self.repeated + self.caller.repeated
+    }
+
     /// Connects before time begins.
     ///
     /// # Errors
@@ -130,6 +152,19 @@ impl Line {
     /// of the same bytes.
     pub fn begin_read(&mut self, place: (&Keys, u64), range: (u64, u64, u64), stop: &Stop) {
         self.caller.begin(&range_request(place, range), stop);
+    }
+
+    /// The length of an object by its head.
+    ///
+    /// # Errors
+    /// Why it is unknown.
+    pub fn length(&mut self, keys: &Keys, object: u64, stop: &Stop) -> Result<u64, Failure> {
+        let (method, subject) = ("HEAD", Subject::Object(keys, object));
+        let request = Request { method, subject, range: None, checksum: Checksum::Nothing, body: Body::Empty };
+        match self.send(&request, None, stop, &mut |_| true)?.length {
+            Length::Bytes(length) => Ok(length),
+            Length::Chunks | Length::Open => Err(Failure::Length),
+        }
     }
 
     /// Reads bytes `first` to `last` of an object of `length` bytes, and gives them to `see` piece by piece, as long as it

@@ -9,6 +9,8 @@ use crate::object::place::Line;
 use crate::object::plan::Stage;
 use crate::object::request::{Body, Request, Subject};
 use crate::object::response::Head;
+use crate::sys::pause;
+use crate::timing::clock::now_ns;
 
 /// An upload under way.
 pub struct Upload<'a> {
@@ -20,7 +22,14 @@ pub struct Upload<'a> {
     query: Vec<u8>,
     receipts: Vec<Option<Receipt>>,
     is_open: bool,
+    /// Whether a part was not answered.
+    is_cut: bool,
 }
+
+/// How often an upload is ended whose part was cut.
+const ENDS: u32 = 4;
+/// The rest between two ends, ns.
+const REST_NS: u64 = 150_000_000;
 
 impl<'a> Upload<'a> {
     /// Begins the upload of an object of `parts` parts.
@@ -35,7 +44,7 @@ impl<'a> Upload<'a> {
     ) -> Result<Self, Failure> {
         let (id, query) = (Vec::with_capacity(512), Vec::with_capacity(512));
         let receipts = vec![None; parts];
-        let mut upload = Self { line, keys, object, stop, id, query, receipts, is_open: false };
+        let mut upload = Self { line, keys, object, stop, id, query, receipts, is_open: false, is_cut: false };
         let answer = upload.turn("POST", Stage::Create, Body::Empty, stop)?;
         upload.is_open = read_id(&answer.1, &mut upload.id);
         if upload.is_open {
@@ -50,7 +59,9 @@ impl<'a> Upload<'a> {
     /// # Errors
     /// Why it is not there.
     pub fn part(&mut self, number: usize, content: &[u8]) -> Result<(), Failure> {
+        self.is_cut = true;
         let (head, _) = self.turn("PUT", Stage::Part(number as u32), Body::Unsigned(content), self.stop)?;
+        self.is_cut = false;
         if self.receipts.len() < number {
             self.receipts.resize(number, None);
         }
@@ -94,9 +105,21 @@ impl<'a> Upload<'a> {
 
 impl Drop for Upload<'_> {
     /// Ends it without an object, also after a stop; what cannot be ended goes with the run's folder.
+    ///
+    /// A part whose connection was cut may still be written by the store and outlive a first end, as S3 says of it: so the
+    /// upload is ended again until the store does not know it.
     fn drop(&mut self) {
-        if self.is_open {
-            let _ = self.turn("DELETE", Stage::Abort, Body::Empty, &Stop::new());
+        let stop = Stop::new();
+        for attempt in 0..ENDS {
+            if !self.is_open || (attempt > 0 && !self.is_cut) {
+                return;
+            }
+            if attempt > 0 {
+                pause::until(now_ns() + REST_NS);
+            }
+            if self.turn("DELETE", Stage::Abort, Body::Empty, &stop).is_err() {
+                return;
+            }
         }
     }
 }

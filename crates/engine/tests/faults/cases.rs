@@ -105,6 +105,8 @@ pub const WITHOUT_WEIGHT: &[(&str, &str, RangeInclusive<u64>, &str)] = &[
     ("object_", "connect", 1..=9, "the address family of loopback and the interface that leads there are looked up"),
     ("object_", "bind", 1..=9, "likewise"),
     ("object_layout", "recvfrom", 1..=99, "the null server looks for a next request on a connection that has none"),
+    ("object_fetch", "recvfrom", 1..=99, "likewise"),
+    ("object_upload", "recvfrom", 1..=99, "likewise"),
     ("object_removal", "recvfrom", 1..=99, "likewise"),
     ("object_listing", "recvfrom", 1..=99, "likewise"),
     ("object_requests", "recvfrom", 1..=99, "likewise, and a connection without a request is made anew"),
@@ -212,6 +214,8 @@ const NAMED: &[Case] = &[
                                            "concurrency": 2, "checksum": "crc32c"})
     }),
     case("object_layout", |_| json!({"object_size": 5000, "objects": 3, "concurrency": 2})),
+    case("object_fetch", |_| json!({"threads": 2, "chunk": 400_000, "keep": true})),
+    after("object_upload", |at| json!({"file": at.join("data")}), LAYOUT),
     case("object_removal", |_| json!({})),
     case("object_listing", |_| json!({})),
     case("object_server", |_| json!({"runtime": 0.05, "port": 9123})),

@@ -24,6 +24,7 @@ KEYED: dict[str, Callable[[str, Mapping[str, Scalar]], bool]] = {
     gpu.LOADED: gpu.applies_to_load,
     inference.TOKENS: inference.applies,
     inference.FILE_READ: inference.applies_to_load,
+    inference.OBJECT_READ: inference.applies_to_stream,
     inference.CACHED_IMAGES: inference.applies_to_images,
     inference.SERVED_BY_MEMORY: inference.applies_to_served,
     inference.SEARCH_GETS: inference.applies_to_search,

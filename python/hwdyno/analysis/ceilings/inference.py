@@ -1,11 +1,11 @@
-"""What bounds a model server: plain reads of its file or store, and the memory's bandwidth over a token's bytes."""
+"""What bounds a model server: plain reads of its file or object, and the read bandwidth over the bytes of a token."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from hwdyno.model.kernels import MEMORY_BANDWIDTH
+from hwdyno.model.kernels import INFERENCE_STREAM, MEMORY_BANDWIDTH
 from hwdyno.model.units import as_number, format_bytes_s, format_size, format_value, number_at, plural
 from hwdyno.model.words import Ceiling, ExperimentResult, Measurement, Run
 
@@ -17,15 +17,18 @@ TOKENS = "tokens_s/"
 CACHED_IMAGES = "images_s/"
 SERVED, SERVED_BY_MEMORY = "inference_in_process", "served/"
 SEARCH_GETS = "search_gets/"
+OBJECT_READ = "model_object_read_bytes_s"
 
 
 def of_file(run: Run, result: ExperimentResult) -> Iterable[Ceiling]:
-    """The plain sequential read of the same file in the same experiment."""
+    """The plain reads of the same file or object in the same experiment."""
     point = find_raw_read(result)
     if point is not None:
-        value = point.throughput.value
-        formula = f"plain direct reads of the same file = {format_bytes_s(value)}"
-        yield Ceiling(FILE_READ, "reference", value, "bytes/s", formula, "read in turn with the loaders", "plain read")
+        value, is_object = point.throughput.value, result.kernel == INFERENCE_STREAM
+        reads = "plain ranged reads of the same object" if is_object else "plain direct reads of the same file"
+        formula = f"{reads} = {format_bytes_s(value)}"
+        metric = OBJECT_READ if is_object else FILE_READ
+        yield Ceiling(metric, "reference", value, "bytes/s", formula, "read in turn with the loaders", "plain read")
 
 
 def of_memory(run: Run, result: ExperimentResult) -> Iterable[Ceiling]:
@@ -129,13 +132,23 @@ def applies_to_load(metric: str, parameters: Mapping[str, Any]) -> bool:
     return parameters.get("cache") == "cold" and parameters.get("loader") != RAW
 
 
+def applies_to_stream(metric: str, parameters: Mapping[str, Any]) -> bool:
+    """Whether the plain read bounds a load from an object store: one by a real loader."""
+    return parameters.get("loader") not in {RAW, None}
+
+
+def is_from_storage(result: ExperimentResult, point: Measurement) -> bool:
+    """Whether a load was from storage and not from the page cache, which an object has no part in."""
+    return result.kernel == INFERENCE_STREAM or point.parameters.get("cache", result.fixed.get("cache")) == "cold"
+
+
 def find_raw_read(result: ExperimentResult) -> Measurement | None:
-    """The fastest valid plain read of a model's file from storage; none if there is none."""
+    """The fastest valid plain read of a model's file or object from storage; none if there is none."""
     found = [
         point
         for point in result.points
         if point.parameters.get("loader", result.fixed.get("loader")) == RAW
-        and point.parameters.get("cache", result.fixed.get("cache")) == "cold"
+        and is_from_storage(result, point)
         and point.validity != "invalid"
         and point.throughput.value > 0
     ]

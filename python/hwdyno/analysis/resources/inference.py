@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hwdyno.analysis.ceilings import inference
 from hwdyno.analysis.resources.description import Resource
-from hwdyno.model.kernels import INFERENCE_VECTOR_SEARCH
+from hwdyno.model.kernels import INFERENCE_STREAM, INFERENCE_VECTOR_SEARCH
 
 RESOURCE = Resource(
     name="inference",
@@ -16,7 +16,8 @@ RESOURCE = Resource(
     ),
     derived={
         inference.LOAD: inference.of_file, inference.DECODE: inference.of_memory, inference.IMAGES: inference.of_images,
-        inference.SERVED: inference.of_served, INFERENCE_VECTOR_SEARCH: inference.of_gets,
+        inference.SERVED: inference.of_served, INFERENCE_STREAM: inference.of_file,
+        INFERENCE_VECTOR_SEARCH: inference.of_gets,
     },
     limits=("the storage's parallelism", "how the loader reads", "the engine's own work for each operator"),
     by_default=False,

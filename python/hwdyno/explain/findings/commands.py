@@ -10,7 +10,7 @@ from pathlib import PurePath
 
 from hwdyno.analysis.resources import find
 from hwdyno.model.axes import shares_joined
-from hwdyno.model.kernels import INFERENCE_KV_CACHE, OBJECT_REQUESTS, TRAINING_LOADER
+from hwdyno.model.kernels import INFERENCE_KV_CACHE, INFERENCE_STREAM, OBJECT_REQUESTS, TRAINING_LOADER
 from hwdyno.model.machine import node_name
 from hwdyno.model.units import LARGEST_SIZE, parse_size
 from hwdyno.model.words import Axis, Declaration, ExperimentResult, Parameters, Run, Scalar, UserError
@@ -197,7 +197,7 @@ def make_command(run: Run, result: ExperimentResult, parameters: Mapping[str, Sc
         of_data = {name: str(result.fixed.get(name) or "") for name in ("workload", "accelerator")}
         of_data["samples"] = _samples(run, result)
         options |= {name: value for name, value in of_data.items() if value and name not in options}
-    if result.kernel == INFERENCE_KV_CACHE and "endpoint" in options:
+    if result.kernel in {INFERENCE_KV_CACHE, INFERENCE_STREAM} and "endpoint" in options:
         options["store-endpoint"] = options.pop("endpoint")  # Of hwdyno inference, --endpoint is a model server's.
     if result.kernel == OBJECT_REQUESTS:
         reached = {name: result.fixed.get(name) for name in ("endpoint", "bucket", "ca_file")}
@@ -311,7 +311,8 @@ def find_place(run: Run, result: ExperimentResult) -> str:
     of_run, text = typed_command(run.command), str(result.fixed.get("path") or "")
     given = [value.partition("=")[2] or value for value in of_run.values("path")]
     if text.startswith(OBJECT_STORE):
-        return text if text in given else text.partition(f"/{_OURS}")[0]
+        folder, is_ours, _ = text.partition(f"/{_OURS}")
+        return text if text in given else folder if is_ours else ""
     path = PurePath(text)
     if not path.is_absolute() or str(path) in given:
         return str(path) if str(path) in given else next(iter(given), "")

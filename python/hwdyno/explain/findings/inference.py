@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from hwdyno.analysis.ceilings.inference import DECODE, LOAD, RAW, RESTORE, find_raw_read
+from hwdyno.analysis.ceilings.inference import DECODE, LOAD, RAW, RESTORE, find_raw_read, is_from_storage
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.rule import Case, Verdict, apart, as_number, percent
+from hwdyno.model.kernels import INFERENCE_STREAM
 from hwdyno.model.units import format_bytes_s, format_count, format_duration, format_size, plural
 from hwdyno.model.words import ExperimentResult, Measurement, Parameters
 
@@ -27,6 +28,7 @@ PAGES_APART = 0.5
 COPIED = 0.8
 """Bytes of memory that no file backs for each byte of the file, from which on copies are named."""
 PARTS = {"open_s": "open", "read_s": "read", "deserialize_s": "deserialize", "first_answer_s": "first answer"}
+_PLAIN_READ = {LOAD: "plain read of the same file", INFERENCE_STREAM: "plain ranged reads of the same object"}
 SMALL_MODEL = 200_000_000
 """Weights below which an engine's work for each operator shows beside the reads."""
 
@@ -74,7 +76,7 @@ def list_points(result: ExperimentResult) -> list[ColdStartPoint]:
     for at, point in enumerate(result.points):
         given: Parameters = {**result.fixed, **point.parameters}
         if point.validity != "invalid" and point.throughput.value > 0 and point.bytes:
-            found.append(ColdStartPoint(at, str(given.get("loader")), given.get("cache") == "cold", point))
+            found.append(ColdStartPoint(at, str(given.get("loader")), is_from_storage(result, point), point))
     return found
 
 
@@ -102,7 +104,7 @@ def cold_start(case: Case) -> Verdict | None:
     best = max(engines, key=lambda load: load.bytes_s)
     share = None if raw is None else best.bytes_s / raw.throughput.value
     compared = "" if raw is None or share is None else (
-        f", {percent(share)} of the plain read of the same file ({format_bytes_s(raw.throughput.value)})"
+        f", {percent(share)} of the {_PLAIN_READ[case.result.kernel]} ({format_bytes_s(raw.throughput.value)})"
     )  # fmt: skip
     parts = [f"{word} {format_duration(took)}" for key, word in PARTS.items() if (took := best.detail(key)) > 0]
     model = case.result.fixed.get("model") or "The model"
@@ -123,6 +125,7 @@ def cold_start(case: Case) -> Verdict | None:
 def load_gap(case: Case) -> list[Verdict]:
     """Loaders that take less than the storage gives, each with the cause that was measured."""
     raw, found = find_raw_read(case.result), []
+    storage = f"Storage {case.storage}" if "@" in case.result.name else case.storage.capitalize()
     for load in list_points(case.result):
         if raw is None or not load.cold or load.loader == RAW or load.bytes_s >= ENOUGH * raw.throughput.value:
             continue
@@ -130,17 +133,15 @@ def load_gap(case: Case) -> list[Verdict]:
             continue
         share = load.bytes_s / raw.throughput.value
         here = Case(case.run, case.result, load.at)
-        cause = explain_loader(load)
+        cause = explain_loader(load, is_as_deep=_is_as_deep(case.result, load.point, raw))
         found.append(
             Verdict(
                 "info",
-                f"{case.storage.capitalize() if case.storage == 'this storage' else case.storage} gives "
+                f"{storage} gives "
                 f"{format_bytes_s(raw.throughput.value)}, and {load.loader} takes {format_bytes_s(load.bytes_s)} of it "
                 f"({percent(share)}). {cause}",
                 {"share": share, "limit": ENOUGH, **_evidence(load)},
-                f"Load with read-ahead, without prepacking: {here.command(loader='raw,mapped', cache='cold')}"
-                if load.loader not in {"mapped", "mmap", "read", "direct"}
-                else f"Read with more threads: {here.command(loader=f'raw,{load.loader}', threads='1,4,16')}",
+                _advise_loader(here, load.loader),
                 weight=1 - share,
                 points=(load.at,),
             )
@@ -148,7 +149,24 @@ def load_gap(case: Case) -> list[Verdict]:
     return found
 
 
-def explain_loader(loader: ColdStartPoint) -> str:
+def _advise_loader(case: Case, loader: str) -> str:
+    """What may make a loader faster, as a command."""
+    if case.result.kernel == INFERENCE_STREAM and loader == "read":
+        return f"Read by more connections: {case.command(loader='raw,read', threads='4,8,16,32')}"
+    if case.result.kernel == INFERENCE_STREAM:
+        return f"See what memory alone costs: {case.command(loader=f'raw,read,{loader}')}"
+    if loader in {"mapped", "mmap", "read", "direct"}:
+        return f"Read with more threads: {case.command(loader=f'raw,{loader}', threads='1,4,16')}"
+    return f"Load with read-ahead, without prepacking: {case.command(loader='raw,mapped', cache='cold')}"
+
+
+def _is_as_deep(result: ExperimentResult, point: Measurement, raw: Measurement) -> bool:
+    """Whether a loader of objects has as many reads in flight as the plain read, and as large ones."""
+    of_load, of_raw = ({**result.fixed, **load.parameters} for load in (point, raw))
+    return result.kernel == INFERENCE_STREAM and all(of_load[name] == of_raw[name] for name in ("threads", "chunk"))
+
+
+def explain_loader(loader: ColdStartPoint, *, is_as_deep: bool = False) -> str:
     """A sentence on why a loader is slower than the plain read, by what its process was measured to do."""
     cpu_s, size = loader.cpu_s, loader.size
     if cpu_s is None:
@@ -175,6 +193,11 @@ def explain_loader(loader: ColdStartPoint) -> str:
         return (
             f"It waits for {percent(1 - busy)} of that time, in {format_count(majors)} page faults that each bring "
             f"{format_size(size / majors)}."
+        )
+    if 1 - busy >= WAITS and is_as_deep:
+        return (
+            f"Limit not identified: it waits for {percent(1 - busy)} of that time, with as many reads in flight as the "
+            "plain read."
         )
     if 1 - busy >= WAITS:
         return f"It waits for {percent(1 - busy)} of that time: too few reads are in flight, or they are too small."
@@ -328,13 +351,13 @@ def _kv_verdict(case: Case, stack: str, points: Mapping[str, list[tuple[float, f
     )  # fmt: skip
 
 
-_COLD = Applies(kernels=(LOAD,))
+_COLD = Applies(kernels=(LOAD, INFERENCE_STREAM))
 RULES = (
     Rule("load_not_cold", "point", load_not_cold, Applies(kernels=(LOAD, RESTORE), needs=("details.cached_before",)),
          degrades=True),
     Rule("cold_start", "experiment", cold_start, _COLD),
     Rule("load_gap", "experiment", load_gap, _COLD),
-    Rule("storage_stops_mattering", "experiment", storage_stops_mattering, _COLD),
+    Rule("storage_stops_mattering", "experiment", storage_stops_mattering, Applies(kernels=(LOAD,))),
     Rule("decode_bound", "experiment", decode_bound, Applies(kernels=(DECODE,))),
     Rule("kv_restore", "experiment", kv_restore, Applies(kernels=(RESTORE,))),
 )  # fmt: skip

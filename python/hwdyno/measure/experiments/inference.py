@@ -5,7 +5,7 @@ from __future__ import annotations
 from hwdyno.measure.experiments.experiment import Experiment
 from hwdyno.measure.experiments.site_values import ONE_AND_ALL, doublings
 from hwdyno.measure.sweep import Sweep
-from hwdyno.model.kernels import INFERENCE_KV_CACHE, INFERENCE_VECTOR_SEARCH, MEMORY_BANDWIDTH
+from hwdyno.model.kernels import INFERENCE_KV_CACHE, INFERENCE_STREAM, INFERENCE_VECTOR_SEARCH, MEMORY_BANDWIDTH
 
 # Each storage and each model has a copy, whose `fixed` has the model, and whose sweep has the loaders that are here.
 COLD_START = Experiment(
@@ -16,6 +16,18 @@ COLD_START = Experiment(
     sweep=Sweep(loader=("raw", "read", "mmap", "onnxruntime", "mapped"), cache="cold", threads=4)
     + Sweep(loader=("read", "mmap", "onnxruntime", "mapped"), cache="warm", threads=4),
     base=Sweep(loader=("raw", "mapped"), cache="cold", threads=4),
+    named_as={"loader": "cold", "model": "model"},
+    time_share=0.7,
+    setup_s=0.8,
+)
+
+# The same from an object store, whose caches are not known.
+STREAM = Experiment(
+    name="inference.model_stream",
+    asks="Time to ready by loader, from an object store",
+    kernel=INFERENCE_STREAM,
+    load="threads",
+    sweep=Sweep(loader=("raw", "read", "safetensors", "onnxruntime"), threads=8),
     named_as={"loader": "cold", "model": "model"},
     time_share=0.7,
     setup_s=0.8,

@@ -11,6 +11,8 @@ STACKS = ("onnxruntime", "llama.cpp")
 SPINNING = {"llama.cpp"}
 """Stacks whose threads spin at each operation's barrier: with more than are free a token takes seconds."""
 LOADERS = ("raw", "direct", "read", "mmap", "safetensors", "onnxruntime", "mapped", "llama.cpp")
+STREAMING = ("raw", "read", "safetensors", "onnxruntime")
+"""Loaders that take a model from memory, so that it can come from an object store; the others read files."""
 _MODULES = {
     "onnxruntime": "onnxruntime",
     "mapped": "onnxruntime",

@@ -1,4 +1,4 @@
-"""A model's cold start alone: the loaders that are named, by threads and sizes of reads."""
+"""A model's start alone, from files or an object store: the loaders that are named, by threads and sizes of reads."""
 
 from __future__ import annotations
 
@@ -29,4 +29,5 @@ KIND = Kind(
     chosen_by="cold",
     kernel="inference_load",
     hidden={"path", "model", "loader"},
+    takes_stores=True,
 )

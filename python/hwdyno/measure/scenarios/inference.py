@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hwdyno.measure.models.installed import LOADERS, SPINNING, STACKS
+from hwdyno.measure.scenarios import streamed_model
 from hwdyno.measure.scenarios.kinds import Kind
 from hwdyno.measure.scenarios.model import MODEL, ModelSource, files_for, read_source, usable
 from hwdyno.measure.scenarios.request import Chosen, Option, Request
 from hwdyno.measure.scenarios.scenario import Scenario
+from hwdyno.model.kernels import INFERENCE_STREAM
 from hwdyno.model.units import number_at
 from hwdyno.model.words import UserError
+from hwdyno.system.urls import in_object_store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,11 +61,16 @@ def make_scenario(
     chosen: list[Chosen] = []
     preparations: list[Any] = []
     many = names or len(request.places) > 1
+    first = next((name for name, place in request.places if not in_object_store(place)), "")
     for name, place in request.places:
+        if in_object_store(source.file or place):
+            streamed = streamed_model.make_experiment(request, source, name, place, many=many)
+            chosen.append((request.as_part(streamed, streamed.time_share), streamed_model.choose_axes(request, source)))
+            continue
         mine = [
             _place_experiment(experiment, source, name, place, many=many and experiment.name in {PARTS[0], PARTS[3]})
             for experiment in _experiments(request, source, parts)
-            if name == request.places[0][0] or experiment.name in {PARTS[0], PARTS[3]}
+            if name == first or experiment.name in {PARTS[0], PARTS[3]}
         ]
         chosen += [
             (request.as_part(experiment, experiment.time_share), _axes(experiment, request, axes))
@@ -74,11 +82,17 @@ def make_scenario(
         whole_s = QUICK_S
     budget_s = whole_s if is_whole else request.budget_s
     plan = replace(request, budget_s=budget_s).plan(chosen, host)
-    for _, place in request.places:
+    for planned in plan.experiments:
+        if planned.experiment.kernel == INFERENCE_STREAM:
+            preparations += streamed_model.make_model(planned, source, request)
+    for place in (place for _, place in request.places if not in_object_store(source.file or place)):
         with_gguf = any(_uses_llama(planned) for planned in plan.experiments)
         restores = sum(_restored_bytes(planned, source, place) for planned in plan.experiments)
         preparations += files_for(source, place, request, with_gguf=with_gguf, restores=restores)
-    return Scenario(plan=plan, preparations=tuple(preparations), is_prepared_only=bool(request.options.get("generate")))
+    of_files = [part.partition(".")[2] for part in parts if part in {PARTS[1], PARTS[3]}]
+    remarks = streamed_model.explain_missing(request, DEFAULT_LOADERS, of_files)
+    is_prepared_only = bool(request.options.get("generate"))
+    return Scenario(plan=plan, preparations=tuple(preparations), remarks=remarks, is_prepared_only=is_prepared_only)
 
 
 def _experiments(request: Request, source: ModelSource, parts: Sequence[str]) -> list[Experiment]:
@@ -172,5 +186,6 @@ KIND = Kind(
         Option("--generate", "make it, keep it, and measure nothing", kind=bool, default=False),
     ),
     experiments=PARTS,
+    takes_stores=True,
     brief={"model": "32m"},
 )

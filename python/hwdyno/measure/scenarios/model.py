@@ -17,6 +17,7 @@ from hwdyno.measure.workspace import MadeFolder
 from hwdyno.model.units import format_size
 from hwdyno.model.words import Parameters, UserError
 from hwdyno.system import safe_files, signals
+from hwdyno.system.urls import in_object_store
 
 if TYPE_CHECKING:
     from hwdyno.measure.hosts import Host
@@ -38,10 +39,11 @@ MODEL = Option(
 
 @dataclass(frozen=True)
 class ModelSource:
-    """The model of a request: one that is made in a folder of each storage, or a file of the user."""
+    """The model of a request: one that is made in a folder of each storage, or a file or an object of the user."""
 
     name: str
     file: Path | None = None
+    """The user's; an object is ``s3://BUCKET/KEY``."""
 
     @property
     def made_model(self) -> shapes.Model:
@@ -70,6 +72,10 @@ def read_source(request: Request) -> ModelSource:
     """The model that the options name; raises ``UserError``."""
     text = str(request.options.get("model") or MODEL.default)
     path = Path(text)
+    if in_object_store(path):
+        if path.suffix != ".safetensors" or len(request.places) > 1:
+            raise UserError(f"--model {text}: an object is a .safetensors, and measured without other --path")
+        return ModelSource(text, path)
     if path.suffix not in FORMATS and os.sep not in text:
         return ModelSource(shapes.find(text).name)
     if not path.is_file():

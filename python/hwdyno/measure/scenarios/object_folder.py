@@ -41,9 +41,12 @@ def find_endpoint(options: Mapping[str, Any]) -> str:
     return str(given or next((os.environ[name] for name in ENDPOINTS if os.environ.get(name)), ""))
 
 
-def reach(request: Request) -> Parameters:
-    """The parameters by which a kernel reaches the request's places in an object store; none where it has none."""
-    if not any(in_object_store(path) for _, path in request.places):
+def reach(request: Request, object_: Path | None = None) -> Parameters:
+    """The parameters by which a kernel reaches the request's places in an object store, or the user's object there.
+
+    None where neither is in one.
+    """
+    if not any(in_object_store(path) for path in (*(path for _, path in request.places), object_ or Path())):
         return {}
     endpoint = find_endpoint(request.options)
     if not endpoint:

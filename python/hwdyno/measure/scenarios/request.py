@@ -157,8 +157,8 @@ def refuse_stores(request: Request) -> None:
     for _, path in request.places:
         if in_object_store(path):
             raise UserError(
-                f"--path {format_place(path)}: this test works on files; training, training --checkpoint, "
-                "inference --kv-cache and --vector-search also take an object store, and hwdyno object measures one"
+                f"--path {format_place(path)}: this test works on files; training, training --checkpoint, inference "
+                "--cold, --kv-cache and --vector-search also take an object store, and hwdyno object measures one"
             )
 
 

@@ -9,8 +9,8 @@ from hwdyno.measure.workloads.workload import Workload
 from hwdyno.model.words import Declaration
 
 WORKLOADS = (
-    "linpack", "inference_load", "inference_decode", "inference_restore", "inference_images", "inference_serving",
-    "inference_in_process",
+    "linpack", "inference_load", "inference_stream", "inference_decode", "inference_restore", "inference_images",
+    "inference_serving", "inference_in_process",
 )  # fmt: skip
 """Each is the file ``workloads/<name>.py`` whose ``WORKLOAD`` fills the protocol."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import resource
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -18,60 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno.measure.workloads import model_files as files
+from hwdyno.measure.workloads.model_phases import Phases, counters
 from hwdyno.system import memory_limits, safe_files
 
 _MIN_ROOM = 1 << 20
 """Bytes; a storage with less is full for an engine that does not say why it could not write."""
-
-
-class Phases:
-    """What a load spends in each of its parts: time, CPU time, page faults, and bytes fetched from storage."""
-
-    def __init__(self) -> None:
-        self.found: dict[str, float] = {}
-        self._before = anonymous_bytes()
-        self.memory_bytes = 0.0
-        """The most memory at the end of a part that no file backs, beyond what there was before."""
-
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        """Count what happens inside as a part of that name."""
-        before = counters()
-        yield
-        for key, value in counters().items():
-            self.found[f"{name}_{key}"] = self.found.get(f"{name}_{key}", 0.0) + value - before[key]
-        self.memory_bytes = max(self.memory_bytes, anonymous_bytes() - self._before)
-
-    def total(self, key: str) -> float:
-        """One counter over all parts."""
-        return sum(value for name, value in self.found.items() if name.endswith(f"_{key}"))
-
-
-def counters() -> dict[str, float]:
-    """The process's counters now; bytes from storage are 0 where the system does not count them (proc(5), io)."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return {
-        "s": time.perf_counter(),
-        "user": used.ru_utime,
-        "system": used.ru_stime,
-        "major": float(used.ru_majflt),
-        "minor": float(used.ru_minflt),
-        "fetched": _proc_number("/proc/self/io", "read_bytes:"),
-    }
-
-
-def _proc_number(path: str, key: str) -> float:
-    try:
-        text = Path(path).read_text()
-    except OSError:
-        return 0.0
-    words = next((line.split() for line in text.splitlines() if line.startswith(key)), [])
-    return float(words[1]) if len(words) > 1 else 0.0
-
-
-def anonymous_bytes() -> float:
-    """Memory of the process that no file backs."""
-    return _proc_number("/proc/self/status", "RssAnon:") * 1024
 
 
 # --- load
@@ -90,20 +40,8 @@ def load(job: dict[str, Any]) -> dict[str, Any]:
     cached = files.cached_share(its)
     phases = Phases()
     size = _LOADERS[loader](job, path, its, phases)
-    return {
-        "bytes": size,
-        "elapsed_s": phases.total("s"),
-        "user_s": phases.total("user"),
-        "system_s": phases.total("system"),
-        "details": {
-            **({} if cached is None else {"cached_before": cached}),
-            "major_faults": phases.total("major"),
-            "minor_faults": phases.total("minor"),
-            "fetched_bytes": phases.total("fetched"),
-            "memory_bytes": phases.memory_bytes,
-            **{name: value for name, value in phases.found.items() if name.endswith(("_s", "_major", "_minor"))},
-        },
-    }
+    known = {} if cached is None else {"cached_before": cached}
+    return phases.report(size, {**known, "fetched_bytes": phases.total("fetched")})
 
 
 def _plain(*, reuses: bool, direct: bool) -> Loader:
@@ -419,7 +357,14 @@ def classify(job: dict[str, Any]) -> dict[str, Any]:
     return model_images.classify(job, counters)
 
 
-_JOBS = {"load": load, "decode": decode, "restore": restore, "classify": classify, "serve": serve}
+def stream(job: dict[str, Any]) -> dict[str, Any]:
+    """Load a model from an object store once."""
+    from hwdyno.measure.workloads import model_stream
+
+    return model_stream.load(job)
+
+
+_JOBS = {"load": load, "stream": stream, "decode": decode, "restore": restore, "classify": classify, "serve": serve}
 
 
 def main() -> None:

@@ -9,18 +9,28 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from hwdyno.measure.models import GGUF, GRAPH, shapes
+from hwdyno.measure.models import GGUF, GRAPH, WEIGHTS, shapes
 from hwdyno.measure.models.gguf import FIRST_WORD
 from hwdyno.measure.models.onnx import IMAGE, cache_names
 from hwdyno.system import loopback
 
 _TIMEOUT_S = 300
+_FROM_MEMORY = "add_external_initializers_from_files_in_memory"
 
 
 class Onnx:
     """A model in ONNX Runtime; a made decoder's KV cache is one buffer for past and present."""
 
-    def __init__(self, path: Path, name: str, *, prepack: bool = True, threads: int = 0) -> None:
+    def __init__(
+        self,
+        path: Path,
+        name: str,
+        *,
+        prepack: bool = True,
+        threads: int = 0,
+        content: tuple[bytes, memoryview] | None = None,
+    ) -> None:
+        """A model's folder or its file, or the content of a made one's graph and of its weights."""
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
@@ -30,9 +40,14 @@ class Onnx:
             options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         if not prepack:
             options.add_session_config_entry("session.disable_prepacking", "1")
-        graph = path / GRAPH if path.is_dir() else path
-        self.session = onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
-        self.model = shapes.find(name) if path.is_dir() else None
+        graph: str | bytes = str(path / GRAPH if path.is_dir() else path)
+        if content:
+            graph, weights = content
+            if not hasattr(options, _FROM_MEMORY):
+                raise OSError("this onnxruntime takes no weights from memory; pip install --upgrade onnxruntime")
+            getattr(options, _FROM_MEMORY)([WEIGHTS], [weights], [weights.nbytes])
+        self.session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+        self.model = shapes.find(name) if content or path.is_dir() else None
         self.cache: list[tuple[Any, Any]] = []
 
     def first(self, tokens: int = 1) -> None:

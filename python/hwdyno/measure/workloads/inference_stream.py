@@ -1,0 +1,54 @@
+"""Loads a model from an object store to its first answer, by ranged reads over several connections."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hwdyno.measure.models.installed import STREAMING, need
+from hwdyno.measure.workloads.model_child import MODEL, complete_settings, reading, run_job, words
+from hwdyno.model.kernels import INFERENCE_STREAM
+from hwdyno.model.words import Axis, Declaration
+
+CONNECTIONS = 8
+CHUNK_BYTES = 8 << 20
+"""Those of the Run:ai model streamer for object stores (RUNAI_STREAMER_CONCURRENCY, RUNAI_STREAMER_CHUNK_BYTESIZE)."""
+
+DECLARATION = Declaration(
+    measures="bytes of the model's objects a second, from the first connection to the first answer",
+    operation="load",
+    counts={"operations": "1", "bytes": "of the objects"},
+    stateful=False,
+    axes=(
+        words(
+            "raw: ranged reads into one buffer a connection; read: into memory that is kept; safetensors, onnxruntime: "
+            "made of that memory",
+            STREAMING, "loader",
+        ),
+        Axis(
+            "threads", role="concurrency", default=CONNECTIONS, means="connections, each with one range in flight",
+            kind="integer", workers=True, least=1, most=1024,
+        ),
+        Axis("chunk", "B", "label", CHUNK_BYTES, "bytes of one range", kind="integer", least=4096, most=1 << 30),
+        MODEL,
+        Axis("path", default="", means="its folder, s3://BUCKET/PREFIX, or its object", kind="text"),
+        Axis("endpoint", default="", means="URLs of the store, separated by commas", kind="text"),
+        Axis("ca_file", default="", means="authorities that may sign the store's certificate (PEM)", kind="text"),
+    ),
+)  # fmt: skip
+
+
+class ModelStreaming:
+    """One load a reading, in a separate process."""
+
+    declaration = DECLARATION
+
+    def run(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Load once; the clock starts before the first connection, and ends at the first answer or the last byte."""
+        settings = complete_settings(DECLARATION, parameters)
+        need(str(settings["loader"]))
+        answer = run_job({"do": "stream", **settings})
+        stream = {"name": "load", "operations": 1, "bytes": answer["bytes"] if answer else 0}
+        return reading(INFERENCE_STREAM, settings, answer, stream, float(settings["threads"]))
+
+
+WORKLOAD = ModelStreaming()
