@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
 use std::time::Duration;
 
 use rustls::InvalidMessage;
@@ -34,6 +35,9 @@ const TLS_ALERT: &[u8] = &[0x15, 3];
 const LONGEST_CONNECT: Duration = Duration::from_secs(10);
 /// How long a store may leave a handshake open until it is tried by plain HTTP, ns.
 const SILENT_NS: u64 = 1_000_000_000;
+/// How long the answer to what was sent is awaited after a stop: a store may finish it after its removal, which then removes
+/// nothing.
+const GRACE_NS: u64 = 2_000_000_000;
 /// How often a wait looks at its deadline and at the stop.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -79,6 +83,17 @@ impl Caller {
     fn place(&self) -> Option<&Place> {
         let places = &self.bucket.places;
         places.get(self.number % places.len().max(1))
+    }
+
+    /// Its socket, where it is connected.
+    #[must_use]
+    pub fn stream(&self) -> Option<&TcpStream> {
+        self.transport.as_ref().map(Transport::stream)
+    }
+
+    /// Waits at most this long for each answer from now on, besides its transfer.
+    pub fn limit(&mut self, timeout_s: f64) {
+        self.timeout = Duration::from_secs_f64(timeout_s);
     }
 
     /// The beginning of the last error's body.
@@ -150,6 +165,9 @@ impl Caller {
         stop: &Stop,
         see: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<Head, Failure> {
+        if stop.is_set() {
+            return Err(Failure::Timeout);
+        }
         let was_kept = self.transport.is_some();
         let has_seen = Cell::new(false);
         let mut see = |piece: &[u8]| {
@@ -175,14 +193,16 @@ impl Caller {
         see: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<Head, Failure> {
         self.connect(stop).map_err(|_| Failure::Unreachable)?;
-        let bytes = request.body.length().max(request.range.map_or(0, |(first, last)| last - first + 1));
+        let bytes = request.body.length().max(wanted.unwrap_or(0));
         let until_ns = now_ns() + self.timeout.as_nanos() as u64 + bytes / SLOWEST * 1_000_000_000;
         self.writer.write(request, self.number, &mut self.head, &mut self.tail);
         let body = match request.body {
             Body::Bytes(body) | Body::Unsigned(body) => body,
             Body::Empty | Body::Object(..) => b"",
         };
-        let mut limits = Limits { until_ns, stop };
+        let (moved_ns, silent_ns) = (Cell::new(now_ns()), self.timeout.as_nanos() as u64);
+        let grace_ns = if request.body.length() > 0 { GRACE_NS } else { 0 };
+        let mut limits = Limits { until_ns, silent_ns, moved_ns, grace_ns, stopped_ns: Cell::new(u64::MAX), stop };
         let answer =
             self.send(body, &mut limits).and_then(|()| self.receive_head(&limits)).and_then(|(head, filled)| {
                 if request.method == "HEAD" || matches!(head.status, 204 | 304) {
@@ -211,7 +231,10 @@ impl Caller {
             let parts = [&self.head[sent.min(head)..], &body[sent.saturating_sub(head)..], b""];
             match transport.write(parts) {
                 Ok(0) if sent < total => return Err(Failure::Lost),
-                Ok(count) => sent += count,
+                Ok(count) => {
+                    sent += count;
+                    limits.moved();
+                }
                 Err(error) if is_passing(&error) => limits.check()?,
                 // The store may have answered before it closed: then the answer is there.
                 Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
@@ -230,7 +253,10 @@ impl Caller {
         loop {
             limits.check()?;
             match transport.read(&mut self.buffer[filled..]) {
-                Ok(count) => return Ok(count),
+                Ok(count) => {
+                    limits.moved();
+                    return Ok(count);
+                }
                 Err(error) if is_passing(&error) => {}
                 Err(_) => return Err(if transport.fault().is_some() { Failure::Tls } else { Failure::Lost }),
             }
@@ -344,12 +370,28 @@ impl Received {
 /// What ends a wait.
 struct Limits<'a> {
     until_ns: u64,
+    /// How long nothing may move, ns: the deadline of much would hide that a store is silent.
+    silent_ns: u64,
+    /// When something moved.
+    moved_ns: Cell<u64>,
+    /// How long it may take after a stop, and when the stop was seen.
+    grace_ns: u64,
+    stopped_ns: Cell<u64>,
     stop: &'a Stop,
 }
 
 impl Limits<'_> {
+    fn moved(&self) {
+        self.moved_ns.set(now_ns());
+    }
+
     fn check(&self) -> Result<(), Failure> {
-        if self.stop.is_set() || now_ns() > self.until_ns {
+        let now = now_ns();
+        if self.stop.is_set() {
+            self.stopped_ns.set(self.stopped_ns.get().min(now));
+        }
+        let until_ns = self.until_ns.min(self.moved_ns.get() + self.silent_ns);
+        if now > until_ns || now >= self.stopped_ns.get().saturating_add(self.grace_ns) {
             return Err(Failure::Timeout);
         }
         Ok(())

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use crate::contract::kernel::{Error, Stop};
-use crate::network::route;
+use crate::object::attempts::Attempts;
 use crate::object::caller::Caller;
 use crate::object::control::Control;
 use crate::object::credentials::Credentials;
@@ -14,26 +14,23 @@ use crate::object::keys::Keys;
 use crate::object::layout::{self, Left};
 use crate::object::marks;
 use crate::object::options::{Bucket, Checksum, ReachParameters, Style};
+use crate::object::paths::{self, Paths};
 use crate::object::request::{Body, Request, Subject};
 use crate::object::response::Head;
 use crate::object::signing::Signer;
 use crate::object::stored::Stored;
-use crate::timing::clock::now_ns;
+use crate::sys::tcp_info;
 
 /// How a path begins that names a place in a bucket.
 const SCHEME: &str = "s3://";
-/// Deadline of a request, besides its transfer, s.
-const TIMEOUT_S: f64 = 30.0;
-/// How often a request is sent that failed by what may pass, as clients of S3 do.
-const ATTEMPTS: u32 = 4;
-/// The rest after the first failure, doubled by each in a row.
-const REST_NS: u64 = 50_000_000;
 
 /// A place in a bucket.
 #[derive(Debug, Clone)]
 pub struct Place {
     bucket: Bucket,
     credentials: Credentials,
+    /// Deadline of a request, besides its transfer, s.
+    timeout_s: f64,
     /// What its keys begin with: empty, or ending with a slash.
     pub prefix: String,
 }
@@ -54,7 +51,7 @@ impl Place {
         let below = below.trim_end_matches('/');
         let prefix = if below.is_empty() { String::new() } else { format!("{below}/") };
         let bucket = reach.bucket(name, &prefix, Style::Path)?;
-        Ok(Some(Self { bucket, credentials: Credentials::find("")?, prefix }))
+        Ok(Some(Self { bucket, credentials: Credentials::find("")?, timeout_s: reach.timeout, prefix }))
     }
 
     /// What names an object of this place to a user.
@@ -63,17 +60,19 @@ impl Place {
         format!("{SCHEME}{}/{key}", self.bucket.name)
     }
 
-    /// Single requests to it.
+    /// Single requests to it, which end by `stop`.
     #[must_use]
-    pub fn control(&self) -> Control {
-        Control::new(&self.bucket, Signer::new(self.credentials.clone()), TIMEOUT_S)
+    pub fn control(&self, stop: &Stop) -> Control {
+        Control::new(&self.bucket, Signer::new(self.credentials.clone()), self.timeout_s).until(stop)
     }
 
     /// A connection of thread `number`, which is made by its first request.
     #[must_use]
     pub fn line(&self, number: u64) -> Line {
+        let signer = Signer::new(self.credentials.clone());
         Line {
-            caller: Caller::new(&self.bucket, Signer::new(self.credentials.clone()), TIMEOUT_S, number as usize),
+            caller: Caller::new(&self.bucket, signer, self.timeout_s, number as usize),
+            timeout_s: self.timeout_s,
             requests: 0,
             repeated: 0,
         }
@@ -81,10 +80,7 @@ impl Place {
 
     /// Adds what is known of the way to it.
     pub fn describe_path(&self, details: &mut Map<String, Value>) {
-        if let Some(place) = self.bucket.places.first() {
-            details.insert("loopback".into(), route::stays_here(place.address.ip()).into());
-            route::describe(place.address.ip(), details);
-        }
+        paths::describe_route(&self.bucket, true, details);
     }
 
     /// Marks it as this run's, where that is not done yet; nothing else is written or removed there.
@@ -92,12 +88,12 @@ impl Place {
     /// # Errors
     /// Usage or Machine: it is no run's folder, objects are in it already, or the store refuses.
     pub fn claim(&self, stop: &Stop) -> Result<Left, Error> {
-        let mut control = self.control();
+        let mut control = self.control(stop);
         if marks::is_folder(&self.prefix) && marks::check(&mut control, &self.prefix).is_ok() {
             return Ok(Left::default());
         }
         let stored = Stored::listed(&self.prefix, &[]);
-        let load = layout::for_removal(&self.bucket, &self.credentials, &stored, TIMEOUT_S);
+        let load = layout::for_removal(&self.bucket, &self.credentials, &stored, self.timeout_s);
         layout::claim(&mut control, &load, &self.prefix, stop)
     }
 }
@@ -105,6 +101,7 @@ impl Place {
 /// A kept connection of one thread, with its requests counted.
 pub struct Line {
     caller: Caller,
+    timeout_s: f64,
     /// Requests that were sent.
     pub requests: u64,
     /// Those that were sent again, because one failed by what may pass.
@@ -116,6 +113,19 @@ impl Line {
     #[must_use]
     pub fn connected(&self) -> u64 {
         self.caller.connected
+    }
+
+    /// Adds what TCP knows of its connection, where there is one.
+    pub fn look(&self, paths: &mut Paths) {
+        if let Some(info) = self.caller.stream().and_then(tcp_info::of) {
+            paths.look(&info);
+        }
+    }
+
+    /// Gives its requests another deadline; returns the one before, s.
+    pub fn limit(&mut self, timeout_s: f64) -> f64 {
+        self.caller.limit(timeout_s);
+        std::mem::replace(&mut self.timeout_s, timeout_s)
     }
 
     /// Connects before time begins.
@@ -172,7 +182,7 @@ impl Line {
         }
     }
 
-    /// Sends a request until it succeeds, fails by what will not pass, or failed too often.
+    /// Sends a request until it succeeds, fails by what will not pass or too often, or its deadline is over.
     ///
     /// # Errors
     /// Its last failure.
@@ -183,9 +193,8 @@ impl Line {
         stop: &Stop,
         see: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<Head, Failure> {
-        let mut attempt = 0;
+        let mut attempts = Attempts::new(self.timeout_s);
         loop {
-            attempt += 1;
             self.requests += 1;
             let mut has_seen = false;
             let mut watched = |piece: &[u8]| {
@@ -198,19 +207,10 @@ impl Line {
             });
             let Err(failure) = answer else { return answer };
             // What was given away cannot be taken back.
-            if has_seen || attempt == ATTEMPTS || !failure.may_pass() || stop.is_set() {
+            if has_seen || !attempts.go_on(failure, stop) {
                 return Err(failure);
             }
             self.repeated += 1;
-            rest(REST_NS << (attempt - 1), stop);
         }
-    }
-}
-
-/// Waits, unless a run is to end.
-fn rest(time_ns: u64, stop: &Stop) {
-    let until_ns = now_ns() + time_ns;
-    while now_ns() < until_ns && !stop.is_set() {
-        crate::sys::pause::until(until_ns.min(now_ns() + 50_000_000));
     }
 }

@@ -10,6 +10,9 @@ use crate::object::plan::Stage;
 use crate::object::request::{Body, Request, Subject};
 use crate::object::response::Head;
 
+/// How long the end of an upload is awaited that is not completed, s: a store that is silent has made the run wait already.
+const ABORT_S: f64 = 2.0;
+
 /// An upload under way.
 pub struct Upload<'a> {
     line: &'a mut Line,
@@ -93,10 +96,12 @@ impl<'a> Upload<'a> {
 }
 
 impl Drop for Upload<'_> {
-    /// Ends it without an object, also after a stop; what cannot be ended goes with the run's folder.
+    /// Ends it without an object, also after a stop; what cannot be ended soon goes with the run's folder.
     fn drop(&mut self) {
         if self.is_open {
+            let before_s = self.line.limit(ABORT_S);
             let _ = self.turn("DELETE", Stage::Abort, Body::Empty, &Stop::new());
+            self.line.limit(before_s);
         }
     }
 }
