@@ -168,15 +168,22 @@ def measured(folder: Path, *words: str) -> dict[str, Any]:
 
 def test_a_run_on_objects_has_the_figures_of_files_and_no_claim_of_a_cache(store: str, tmp_path: Path) -> None:
     run = measured(tmp_path, "--path", "s3://bench/data", "--endpoint", store)
-    (result,) = run["experiments"]
+    result, plain = run["experiments"]
     assert [point["parameters"]["accelerators"] for point in result["points"]] == [1, 2]
+    # Its own objects are read by as many plain GETs as there are readers.
+    assert (plain["name"], plain["kernel"]) == ("object.pattern.tiny", "object_requests")
+    assert [point["parameters"]["concurrency"] for point in plain["points"]] == [2, 4]
+    assert all(point["operations"] > 0 and not point["faults"] for point in plain["points"])
+    known = {ceiling["label"]: ceiling for ceiling in result["ceilings"]}
+    assert set(known) == {"TCP over loopback", "plain GETs"}
+    assert [ceiling["metric"] for ceiling in result["ceilings"]] == ["object/down", "object/down/2", "object/down/4"]
     for point in result["points"]:
         assert 0 < point["details"]["au_dlio"] <= 1 and point["details"]["samples_s"] > 0 and not point["faults"]
     rules = {finding["rule"] for finding in run["findings"]}
     assert "training_capacity" in rules and not rules & {"training_cached", "page_cache", "training_client_bound"}
     storage = run["machines"][0]["storage"]
     assert storage["path"] == "s3://bench/data" and not storage["disks"]
-    assert not result["ceilings"] and not result["peers"]
+    assert not result["peers"]
     advice = " ".join(finding["advice"] for finding in run["findings"])
     assert "--path s3://bench/data" in advice and f"--endpoint {store}" in advice and "--path s3:/b" not in advice
 
@@ -195,25 +202,45 @@ def test_a_users_data_set_is_used_as_it_is(real_store: tuple[str, Path], tmp_pat
     assert done.returncode == 2 and "has no .tfrecord object of cosmoflow, but .npz" in done.stderr, done.stderr
 
 
-def test_what_a_run_wrote_goes_also_after_an_interrupt(real_store: tuple[str, Path], tmp_path: Path) -> None:
+def test_what_a_run_wrote_goes(real_store: tuple[str, Path], tmp_path: Path) -> None:
     url, bucket = real_store
     (bucket / "mine").write_text("data")
     measured(tmp_path, "--path", "s3://bench", "--endpoint", url)
     assert objects_in(bucket) == ["mine"]
-    words = ["training", "--workload", "tiny.yaml", "--accelerators", "1", "--runtime", "60", "--profile", "full"]
+
+
+# The command, and how many objects are there once it measures.
+INTERRUPTED = {
+    "loader": ("training --workload tiny.yaml --accelerators 1 --runtime 60 --profile full --epochs 1000", 25),
+    "checkpoint": ("training --checkpoint llama3-8b --scale 0.002 --ranks 2 --profile full", 3),
+    "kv_cache": ("inference --kv-cache llama3.1-8b --users 2 --runtime 60", 3),
+}
+
+
+@pytest.mark.parametrize("kind", shortly(1, *INTERRUPTED))
+def test_an_interrupt_ends_in_seconds_with_a_run_and_an_empty_bucket(
+    real_store: tuple[str, Path], tmp_path: Path, kind: str
+) -> None:
+    url, bucket = real_store
+    (bucket / "mine").write_text("data")
+    write_workload(tmp_path)
+    line, objects = INTERRUPTED[kind]
+    endpoint = "--store-endpoint" if kind == "kv_cache" else "--endpoint"
     environment = {**os.environ, "HWDYNO_HOME": str(tmp_path / "home")}
     with subprocess.Popen(
-        [sys.executable, "-m", "hwdyno", *words, "--epochs", "1000", "--path", "s3://bench", "--endpoint", url,
-         "--no-page"],
-        cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        [sys.executable, "-m", "hwdyno", *line.split(), "--path", "s3://bench", endpoint, url, "--no-page", "--json"],
+        cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
     ) as running:  # fmt: skip
         for _ in range(600):
-            if len(objects_in(bucket)) > 24:
+            if len(objects_in(bucket)) > objects:
                 break
             time.sleep(0.05)
         time.sleep(0.5)
         running.send_signal(signal.SIGINT)
-        assert running.wait(30) == 130
+        out, _ = running.communicate(timeout=15)
+        assert running.returncode == 130
+    run = json.loads(out)
+    assert run["interrupted"] and run["schema"].startswith("hwdyno.run/")
     assert objects_in(bucket) == ["mine"]
 
 
@@ -297,7 +324,7 @@ def test_a_kv_cache_is_kept_in_a_store(real_store: tuple[str, Path], tmp_path: P
 
 def test_a_kv_cache_leaves_nothing_in_the_bucket(real_store: tuple[str, Path], tmp_path: Path) -> None:
     url, bucket = real_store
-    done = hwdyno(tmp_path, "inference", "--kv-cache", "llama3.1-8b", "--users", "2", "--runtime", "0.5", "--path",
+    done = hwdyno(tmp_path, "inference", "--kv-cache", "llama3.1-8b", "--users", "2", "--runtime", "1.5", "--path",
                   "s3://bench/kv", "--store-endpoint", url, "--no-page", "--json")  # fmt: skip
     assert done.returncode in {0, 3}, done.stderr
     run = json.loads(done.stdout)

@@ -61,6 +61,10 @@ class SimulatedStore:
     """Objects of fewer bytes together are answered from memory."""
     page_s: float = 0.0
     """What a page takes longer."""
+    repeats: float = 0.0
+    """Share of a loader's requests that are sent again."""
+    loader: float = 1.0
+    """Share of the rate of plain requests that a loader reaches."""
     first_read: float = 1.0
     """How many times as long the first read of an object takes, which no cache has yet."""
 

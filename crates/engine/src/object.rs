@@ -1,6 +1,7 @@
 //! An object store over HTTP: requests that are signed, sent and received without an allocation, and what they leave.
 
 pub mod address;
+pub mod attempts;
 pub mod caller;
 pub mod checksum;
 pub mod client;

@@ -263,9 +263,9 @@ class ObjectOptions(CommonOptions, total=False):
     checksum: Texts
     client_threads: Integers
     keep_alive: Flags
+    timeout: Numbers
     region: Texts
     style: Texts
-    timeout: Numbers
     separate_objects: Flags
     runtime: Numbers
     interval_s: Numbers
@@ -283,6 +283,7 @@ class ObjectOptions(CommonOptions, total=False):
 class TrainingOptions(CommonOptions, total=False):
     """Options of ``measure("training")``, which are those of ``hwdyno training``."""
 
+    timeout: Numbers
     accelerators: Integers
     batch_size: Integers
     read_threads: Integers

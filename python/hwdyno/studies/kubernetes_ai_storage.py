@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hwdyno.analysis.ceilings.loader_reads import FILES
 from hwdyno.model.kernels import TRAINING_LOADER
 from hwdyno.model.units import as_number, format_count, format_percent, format_size
 from hwdyno.model.words import ExperimentResult, Measurement, Run
@@ -173,7 +174,7 @@ def _plain(run: Run) -> list[StudyTable]:
             *(f"{point.throughput.value / (AU_PASS * need):.2f}" for need in NEED_BYTES_S.values()),
         )
         for result in run.experiments
-        if result.name.startswith("storage.pattern.")
+        if result.name.startswith(FILES)
         for point in result.points
     )
     columns = ("storage", "read", "threads", "MB/s", "mean µs", *(f"enough for {name}s" for name in NEED_BYTES_S))

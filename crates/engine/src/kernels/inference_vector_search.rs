@@ -103,7 +103,7 @@ fn search_folder(parameters: &Parameters, stop: &Stop) -> Result<Reading, Error>
 fn search_store(parameters: &Parameters, place: &Place, stop: &Stop) -> Result<Reading, Error> {
     let file = Path::new(FILE);
     let name = place.url(&format!("{}{FILE}", place.prefix));
-    let length = place.control().length(&format!("{}{FILE}", place.prefix))?.ok_or_else(|| no_index(&name))?;
+    let length = place.control(stop).length(&format!("{}{FILE}", place.prefix))?.ok_or_else(|| no_index(&name))?;
     let (keys, mut line) = (key(place, file), place.line(0));
     let index = Index::read(&mut Whole { line: &mut line, keys: &keys, length, stop });
     if stop.is_set() {

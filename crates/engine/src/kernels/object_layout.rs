@@ -38,7 +38,7 @@ impl Kernel for ObjectLayout {
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
         let Parameters { ref load, ref store, .. } = *parameters;
         let end = End::of(store, None)?;
-        let mut control = end.control();
+        let mut control = end.control().until(stop);
         let made_bucket = parameters.create_bucket && control.make_bucket()?;
         let stored = Stored::numbered(&store.keys_of(Operation::Get, load.object_size))?;
         let work = layout::each_once(Operation::Put, load.objects, load.object_size, store.seed);
@@ -51,7 +51,7 @@ impl Kernel for ObjectLayout {
             checksum: load.checksum,
             concurrency: parameters.concurrency,
             threads: load.client_threads,
-            timeout_s: store.timeout,
+            timeout_s: store.reach.timeout,
             keep_alive: true,
             interval_s: 1.0,
         };

@@ -34,7 +34,7 @@ impl Kernel for ObjectListing {
         let store = &parameters.store;
         // A null server lives as long as its end.
         let end = End::of(store, None)?;
-        let mut control = end.control();
+        let mut control = end.control().until(stop);
         let (mut pages, mut objects, mut token) = (0, 0, String::new());
         let mut endings: BTreeMap<String, u64> = BTreeMap::new();
         let mut first = None;

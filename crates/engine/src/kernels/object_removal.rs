@@ -39,7 +39,7 @@ impl Kernel for ObjectRemoval {
             marks::make(&mut control, &store.prefix)?;
         }
         let stored = Stored::listed(&store.prefix, &[]);
-        let load = layout::for_removal(&end.bucket, &end.credentials, &stored, store.timeout);
+        let load = layout::for_removal(&end.bucket, &end.credentials, &stored, store.reach.timeout);
         let began = now_ns();
         let removed = layout::remove(&mut control, &load, &store.prefix, &Stop::new())?;
         let elapsed_s = (now_ns() - began) as f64 / 1e9;

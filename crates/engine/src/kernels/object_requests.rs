@@ -4,7 +4,6 @@ use crate::contract::declare::{choice, integer, number, text, Group, INTERVAL_S,
 use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
 use crate::contract::parameter::Role;
 use crate::contract::reading::Reading;
-use crate::network::route;
 use crate::object::client::Load;
 use crate::object::control::Control;
 use crate::object::end::End;
@@ -13,6 +12,7 @@ use crate::object::marks;
 use crate::object::mix::Mix;
 use crate::object::multipart::{self, MAX_PART, MIN_PART};
 use crate::object::options::{Checksum, LoadParameters, Operation, StoreParameters, Visit};
+use crate::object::paths;
 use crate::object::plan::Work;
 use crate::object::stored::Stored;
 use crate::object::tally::make_reading;
@@ -33,6 +33,8 @@ parameters! {
             MIN_PART as i64).role(Role::Size),
         mix: String = text("shares of get, put, head, list and delete, where the operation is mixed; those of warp",
             "get=45,head=30,put=15,delete=10"),
+        existing: String = text("ending of the names of objects below the prefix that are read in place of the run's, such \
+            as npz; empty for the run's", ""),
         visit: Visit = choice("how often an object was read before a get: any number of times, never since it was written, \
             or once"),
         load: LoadParameters = Group,
@@ -57,7 +59,10 @@ impl Kernel for ObjectRequests {
         let is_any = visit == Visit::Any;
         let read =
             if is_any { store.keys_of(operation, load.object_size) } else { store.keys_of_visits(load.object_size) };
-        let stored = Stored::numbered(&read)?;
+        let stored = match parameters.existing.as_str() {
+            "" => Stored::numbered(&read)?,
+            ending => Stored::existing(&store.prefix, end.control().until(stop).list_all(&store.prefix)?, ending)?,
+        };
         let writes = if operation == Operation::Mixed { Operation::Put } else { operation };
         let written = Stored::numbered(&store.keys_of(writes, load.object_size))?;
         let once = operation == Operation::Delete || !is_any;
@@ -65,8 +70,9 @@ impl Kernel for ObjectRequests {
         let work = Work {
             operation,
             mix,
-            objects: load.objects,
-            object_size: load.object_size,
+            objects: if stored.lengths.is_empty() { load.objects } else { stored.lengths.len() as u64 },
+            // A range is one that each object has.
+            object_size: stored.lengths.iter().min().copied().unwrap_or(load.object_size),
             range_size,
             part_size,
             once,
@@ -84,25 +90,21 @@ impl Kernel for ObjectRequests {
             checksum: load.checksum,
             concurrency,
             threads: load.client_threads,
-            timeout_s: store.timeout,
+            timeout_s: store.reach.timeout,
             keep_alive: load.keep_alive,
             interval_s: parameters.interval_s,
         };
-        let checked =
-            if end.is_null() { Checked::default() } else { check(&mut end.control(), &load, store, visit, stop)? };
+        let checked = if end.is_null() {
+            Checked::default()
+        } else {
+            check(&mut end.control().until(stop), &load, store, visit, stop)?
+        };
         let tally = load.run(stop)?;
         let mut reading = make_reading(&tally, &work, concurrency);
         reading.detail("client_threads", load.count_threads() as u64);
         tally.paths.describe(matches!(operation, Operation::Put | Operation::Multipart), &mut reading);
         checked.describe(&mut reading);
-        if let Some(place) = end.bucket.places.first() {
-            let is_near = route::stays_here(place.address.ip());
-            reading.detail("loopback", is_near);
-            route::describe(place.address.ip(), &mut reading.details);
-            if let Some(bytes_cpu_s) = (is_near && !end.is_null()).then(route::loopback_bytes_cpu_s).flatten() {
-                reading.detail("loopback_bytes_cpu_s", bytes_cpu_s);
-            }
-        }
+        paths::describe_route(&end.bucket, !end.is_null(), &mut reading.details);
         Ok(reading)
     }
 }
@@ -118,6 +120,11 @@ fn check_sizes(parameters: &Parameters) -> Result<(), Error> {
             "range_size = {range_size}: an object of {} bytes has no such range; use a smaller one",
             load.object_size
         )));
+    }
+    if !parameters.existing.is_empty()
+        && (!matches!(operation, Operation::Get | Operation::Range) || visit != Visit::Any)
+    {
+        return Err(Error::usage("existing: objects that are there are read by operation get or range alone"));
     }
     let parts = multipart::count_parts(load.object_size, part_size);
     if operation == Operation::Multipart && parts > multipart::MAX_PARTS {
@@ -192,6 +199,8 @@ fn check(
         Operation::List => {
             checked.page_keys = Some(control.list(&load.stored.prefix, "", "")?.keys.len() as u64);
         }
+        // What a listing has found is there.
+        Operation::Get | Operation::Range if !load.stored.lengths.is_empty() => {}
         Operation::Get | Operation::Range | Operation::Head => check_stored(control, load, store)?,
     }
     Ok(checked)

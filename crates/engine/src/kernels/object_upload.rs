@@ -53,7 +53,7 @@ impl Kernel for ObjectUpload {
         let part = part_size.max(length.div_ceil(MAX_PARTS));
         let end = End::of(store, None)?;
         let place = Place::at(&end, store);
-        let mut control = place.control();
+        let mut control = place.control(stop);
         let left = place.claim_by(&mut control, stop)?;
         let key = format!("{}{}", store.prefix, parameters.object);
         let (url, keys) = (place.url(&key), Keys::listed(&[key]));

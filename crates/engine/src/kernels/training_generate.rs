@@ -109,7 +109,7 @@ fn name_fault(layout: &Layout, file: u64, halt: Halt, ledger: &Ledger) {
     let name = layout.path(file).display().to_string();
     match halt {
         Halt::Stopped => {}
-        Halt::Failed(failure) => ledger.fault("write", 0, format!("{name}: {}", failure.says())),
+        Halt::Failed(failure) => ledger.fault("write", 0, format!("{name}: {}", failure.line())),
         Halt::Refused(error) => {
             let says = Error::filesystem(name, &layout.folder, &error).to_string();
             ledger.fault("write", error.raw_os_error().unwrap_or(0), says);

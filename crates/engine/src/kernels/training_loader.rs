@@ -8,6 +8,7 @@ use serde_json::{json, Map, Value};
 
 use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
 use crate::contract::reading::{CpuTime, Note, Reading};
+use crate::object::paths::Paths;
 use crate::sys;
 use crate::timing::clock::now_ns;
 use crate::timing::cpu_time;
@@ -42,7 +43,7 @@ impl Kernel for Loader {
         let layout = Layout::of(&parameters.dataset);
         let mut notes = Vec::new();
         let ledger = Ledger::new(0.1);
-        let source = source(&layout, parameters, &ledger, &mut notes)?;
+        let source = source(&layout, parameters, &ledger, &mut notes, stop)?;
         let mut steps = source.steps();
         if parameters.steps > 0 {
             steps = steps.min(parameters.steps);
@@ -93,6 +94,7 @@ struct Outcome {
     requests: u64,
     repeated: u64,
     connected: u64,
+    paths: Paths,
 }
 
 impl Outcome {
@@ -117,6 +119,7 @@ impl Outcome {
             self.requests += line.requests;
             self.repeated += line.repeated;
             self.connected += line.connected();
+            line.look(&mut self.paths);
         }
     }
 
@@ -219,17 +222,18 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Reads one batch whole.
-    fn fetch(&mut self, epoch: u64, step: u64) {
+    /// Reads one batch whole; false where the storage stopped answering.
+    fn fetch(&mut self, epoch: u64, step: u64) -> bool {
         let (began, bytes) = (now_ns(), self.reader.access.bytes);
         let (source, ledger) = (self.source, self.ledger);
-        self.reader.batch(self.rank, epoch, step, |trouble| {
+        let answers = self.reader.batch(self.rank, epoch, step, |trouble| {
             let path = source.files.paths.get(trouble.file as usize).map_or(Path::new("?"), |path| path.as_path());
             ledger.fault(trouble.operation, trouble.errno, format!("{}: {}", path.display(), trouble.says));
         });
         let now = now_ns();
         self.batch.record(now - began);
         ledger.done(now, source.batch, self.reader.access.bytes - bytes);
+        answers
     }
 
     /// Reads every `of`th batch from number `first` on, as far ahead as it may.
@@ -242,7 +246,10 @@ impl<'a> Worker<'a> {
                 if !batches.begin(batch, stop) {
                     break 'all;
                 }
-                self.fetch(epoch, at);
+                if !self.fetch(epoch, at) {
+                    batches.close();
+                    break 'all;
+                }
                 batches.deliver(batch);
                 at += of;
             }
@@ -298,6 +305,7 @@ fn report(
     let mut reading = Reading { elapsed_s: outcome.elapsed_s, cpu, notes, details, interrupted, ..Reading::default() };
     let latencies = [("total", &outcome.step), ("wait", &outcome.wait), ("complete", &outcome.batch)];
     ledger.add(&mut reading, "read", &latencies);
+    outcome.paths.describe(false, &mut reading);
     let samples = reading.streams.first().map_or(0, |stream| stream.operations);
     reading.detail("nominal_bytes", (samples as f64 * parameters.dataset.record_bytes) as u64);
     if let Some(bytes) = outcome.device_bytes {

@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
 use std::time::Duration;
 
 use rustls::InvalidMessage;
@@ -34,6 +35,9 @@ const TLS_ALERT: &[u8] = &[0x15, 3];
 const LONGEST_CONNECT: Duration = Duration::from_secs(10);
 /// How long a store may leave a handshake open until it is tried by plain HTTP, ns.
 const SILENT_NS: u64 = 1_000_000_000;
+/// How long the answer to what was sent is awaited after a stop: a store may finish it after its removal, which then removes
+/// nothing.
+const GRACE_NS: u64 = 2_000_000_000;
 /// How often a wait looks at its deadline and at the stop.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -90,6 +94,17 @@ impl Caller {
     fn place(&self) -> Option<&Place> {
         let places = &self.bucket.places;
         places.get(self.number % places.len().max(1))
+    }
+
+    /// Its socket, where it is connected.
+    #[must_use]
+    pub fn stream(&self) -> Option<&TcpStream> {
+        self.transport.as_ref().map(Transport::stream)
+    }
+
+    /// Waits at most this long for each answer from now on, besides its transfer.
+    pub fn limit(&mut self, timeout_s: f64) {
+        self.timeout = Duration::from_secs_f64(timeout_s);
     }
 
     /// The beginning of the last error's body.
@@ -149,12 +164,12 @@ impl Caller {
 
     /// Sends a request, whose answer the next [`Caller::call`] receives: it must be of the same request. So one thread
     /// has as many requests in flight as it has connections.
-    pub fn begin(&mut self, request: &Request<'_>, stop: &Stop) {
+    pub fn begin(&mut self, request: &Request<'_>, wanted: Option<u64>, stop: &Stop) {
         if self.begun.is_some() {
             // Its answer, which was not received, would be taken for the next one's.
             self.transport = None;
         }
-        self.begun = Some(self.send(request, stop));
+        self.begun = Some(self.send(request, wanted, stop));
     }
 
     /// Sends a request, unless it has begun, and receives its answer. The body of a success has `wanted` bytes, where they
@@ -171,6 +186,12 @@ impl Caller {
         stop: &Stop,
         see: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<Head, Failure> {
+        if stop.is_set() {
+            if self.begun.take().is_some() {
+                self.transport = None;
+            }
+            return Err(Failure::Timeout);
+        }
         let has_seen = Cell::new(false);
         let mut see = |piece: &[u8]| {
             has_seen.set(true);
@@ -181,22 +202,22 @@ impl Caller {
             let least_ns = now_ns() + LAST_WORDS_NS;
             Begun { until_ns: begun.until_ns.map(|until_ns| until_ns.max(least_ns)), ..begun }
         });
-        let Begun { was_kept, until_ns } = begun.unwrap_or_else(|| self.send(request, stop));
-        let answer = self.receive(request.method, until_ns, wanted, stop, &mut see);
+        let Begun { was_kept, until_ns } = begun.unwrap_or_else(|| self.send(request, wanted, stop));
+        let answer = self.receive(request, until_ns, wanted, stop, &mut see);
         let is_stale = was_kept && request.method != "POST" && !stop.is_set();
         match answer {
             Err(Failure::Lost) if is_stale && !has_seen.get() => {
                 self.repeated += 1;
-                let until_ns = self.send(request, stop).until_ns;
-                self.receive(request.method, until_ns, wanted, stop, &mut see)
+                let until_ns = self.send(request, wanted, stop).until_ns;
+                self.receive(request, until_ns, wanted, stop, &mut see)
             }
             answer => answer,
         }
     }
 
-    fn send(&mut self, request: &Request<'_>, stop: &Stop) -> Begun {
+    fn send(&mut self, request: &Request<'_>, wanted: Option<u64>, stop: &Stop) -> Begun {
         let was_kept = self.transport.is_some();
-        let until_ns = self.write(request, stop);
+        let until_ns = self.write(request, wanted, stop);
         if until_ns.is_err() {
             self.transport = None;
         }
@@ -204,31 +225,43 @@ impl Caller {
     }
 
     /// Connects, and writes a request; gives the deadline of its answer, ns.
-    fn write(&mut self, request: &Request<'_>, stop: &Stop) -> Result<u64, Failure> {
+    fn write(&mut self, request: &Request<'_>, wanted: Option<u64>, stop: &Stop) -> Result<u64, Failure> {
         self.connect(stop).map_err(|_| Failure::Unreachable)?;
-        let bytes = request.body.length().max(request.range.map_or(0, |(first, last)| last - first + 1));
+        let bytes = request.body.length().max(wanted.unwrap_or(0));
         let until_ns = now_ns() + self.timeout.as_nanos() as u64 + bytes / SLOWEST * 1_000_000_000;
         self.writer.write(request, self.number, &mut self.head, &mut self.tail);
         let body = match request.body {
             Body::Bytes(body) | Body::Unsigned(body) => body,
             Body::Empty | Body::Object(..) => b"",
         };
-        let mut limits = Limits { until_ns, stop };
+        let mut limits = self.limits(until_ns, request.body.length() > 0, stop);
         self.write_out(body, &mut limits)?;
         Ok(limits.until_ns)
     }
 
+    /// When it ends, of which the answer to what has a body is awaited also after a stop.
+    fn limits<'a>(&self, until_ns: u64, has_body: bool, stop: &'a Stop) -> Limits<'a> {
+        Limits {
+            until_ns,
+            silent_ns: self.timeout.as_nanos() as u64,
+            moved_ns: Cell::new(now_ns()),
+            grace_ns: if has_body { GRACE_NS } else { 0 },
+            stopped_ns: Cell::new(u64::MAX),
+            stop,
+        }
+    }
+
     fn receive(
         &mut self,
-        method: &str,
+        request: &Request<'_>,
         until_ns: Result<u64, Failure>,
         wanted: Option<u64>,
         stop: &Stop,
         see: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<Head, Failure> {
-        let limits = Limits { until_ns: until_ns?, stop };
+        let limits = self.limits(until_ns?, request.body.length() > 0, stop);
         let answer = self.receive_head(&limits).and_then(|(head, filled)| {
-            if method == "HEAD" || matches!(head.status, 204 | 304) {
+            if request.method == "HEAD" || matches!(head.status, 204 | 304) {
                 let has_more = filled > head.bytes || (head.closes && head.length != Length::Open);
                 return Ok(Head { closes: has_more, ..head });
             }
@@ -254,7 +287,10 @@ impl Caller {
             let parts = [&self.head[sent.min(head)..], &body[sent.saturating_sub(head)..], b""];
             match transport.write(parts) {
                 Ok(0) if sent < total => return Err(Failure::Lost),
-                Ok(count) => sent += count,
+                Ok(count) => {
+                    sent += count;
+                    limits.moved();
+                }
                 Err(error) if is_passing(&error) => limits.check()?,
                 // The store may have answered before it closed: then the answer is there.
                 Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
@@ -273,7 +309,10 @@ impl Caller {
         loop {
             limits.check()?;
             match transport.read(&mut self.buffer[filled..]) {
-                Ok(count) => return Ok(count),
+                Ok(count) => {
+                    limits.moved();
+                    return Ok(count);
+                }
                 Err(error) if is_passing(&error) => {}
                 Err(_) => return Err(if transport.fault().is_some() { Failure::Tls } else { Failure::Lost }),
             }
@@ -387,12 +426,28 @@ impl Received {
 /// What ends a wait.
 struct Limits<'a> {
     until_ns: u64,
+    /// How long nothing may move, ns: the deadline of much would hide that a store is silent.
+    silent_ns: u64,
+    /// When something moved.
+    moved_ns: Cell<u64>,
+    /// How long it may take after a stop, and when the stop was seen.
+    grace_ns: u64,
+    stopped_ns: Cell<u64>,
     stop: &'a Stop,
 }
 
 impl Limits<'_> {
+    fn moved(&self) {
+        self.moved_ns.set(now_ns());
+    }
+
     fn check(&self) -> Result<(), Failure> {
-        if self.stop.is_set() || now_ns() > self.until_ns {
+        let now = now_ns();
+        if self.stop.is_set() {
+            self.stopped_ns.set(self.stopped_ns.get().min(now));
+        }
+        let until_ns = self.until_ns.min(self.moved_ns.get() + self.silent_ns);
+        if now > until_ns || now >= self.stopped_ns.get().saturating_add(self.grace_ns) {
             return Err(Failure::Timeout);
         }
         Ok(())

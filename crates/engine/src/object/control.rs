@@ -2,6 +2,7 @@
 
 use crate::contract::kernel::{Error, Stop};
 use crate::contract::reading::Reading;
+use crate::object::attempts::Attempts;
 use crate::object::caller::Caller;
 use crate::object::failure::{text_of, Failure};
 use crate::object::keys::{encode_query, Keys};
@@ -14,6 +15,11 @@ use crate::object::tally;
 
 /// Bytes of a body that are kept: a page of a listing has less than 2 MB.
 const MAX_BODY: usize = 8 << 20;
+
+/// Pages of a listing that are read: ten million keys.
+const MAX_PAGES: usize = 10_000;
+/// The status of a request that the store does not know.
+const NOT_IMPLEMENTED: u16 = 501;
 
 /// An answer.
 pub struct Answer {
@@ -29,13 +35,21 @@ pub struct Answer {
 pub struct Control {
     bucket: Bucket,
     caller: Caller,
+    timeout_s: f64,
+    stop: Stop,
 }
 
 impl Control {
     /// One that signs by `signer`, and waits at most this long for each answer.
     #[must_use]
     pub fn new(bucket: &Bucket, signer: Signer, timeout_s: f64) -> Self {
-        Self { bucket: bucket.clone(), caller: Caller::new(bucket, signer, timeout_s, 0) }
+        Self { bucket: bucket.clone(), caller: Caller::new(bucket, signer, timeout_s, 0), timeout_s, stop: Stop::new() }
+    }
+
+    /// The same whose waits end by `stop`; others end by their deadline alone, because a removal follows a stop.
+    #[must_use]
+    pub fn until(self, stop: &Stop) -> Self {
+        Self { stop: stop.clone(), ..self }
     }
 
     /// How many requests were sent once more.
@@ -80,6 +94,21 @@ impl Control {
         let doing = format!("list the bucket {}", self.bucket.name);
         self.succeeded(&answer, &doing)?;
         listing::read(&answer.body).ok_or_else(|| Error::Machine(format!("{doing}: the answer is no listing"), None))
+    }
+
+    /// All keys that begin with a prefix, with the lengths of their objects.
+    ///
+    /// # Errors
+    /// Machine: the store refuses, or lists without end.
+    pub fn list_all(&mut self, prefix: &str) -> Result<Vec<(String, u64)>, Error> {
+        let (mut found, mut token) = (Vec::new(), String::new());
+        for _ in 0..MAX_PAGES {
+            let page = self.list(prefix, "", &token)?;
+            found.extend(page.keys.into_iter().zip(page.sizes));
+            let Some(next) = page.next else { return Ok(found) };
+            token = next;
+        }
+        Err(Error::Machine(format!("the store lists keys below {prefix} without end"), None))
     }
 
     /// The keys and names of some incomplete multipart uploads below a prefix, or why the store refuses to list them.
@@ -160,22 +189,37 @@ impl Control {
         }
     }
 
-    /// Sends a request and receives the answer.
+    /// Sends a request and receives the answer; it is sent again where the store refuses it only for the moment.
     fn exchange(&mut self, method: &'static str, subject: Subject<'_>, body: Body<'_>) -> Result<Answer, Error> {
-        let never = Stop::new();
-        self.caller.connect(&never)?;
+        let mut attempts = Attempts::new(self.timeout_s);
+        loop {
+            let answer = self.attempt(method, subject, body)?;
+            let failure = Failure::of_response(answer.status, text_of(&answer.body, "Code"));
+            let is_known = answer.status != NOT_IMPLEMENTED;
+            if !failure.is_some_and(|failure| is_known && attempts.go_on(failure, &self.stop)) {
+                return Ok(answer);
+            }
+            self.caller.repeated += 1;
+        }
+    }
+
+    fn attempt(&mut self, method: &'static str, subject: Subject<'_>, body: Body<'_>) -> Result<Answer, Error> {
+        self.caller.connect(&self.stop)?;
         let request = Request { method, subject, range: None, checksum: Checksum::Sha256, body };
         let mut received = Vec::new();
         let mut keep = |piece: &[u8]| {
             received.extend_from_slice(piece);
             received.len() <= MAX_BODY
         };
-        let answer = self.caller.call(&request, None, &never, &mut keep);
+        let answer = self.caller.call(&request, None, &self.stop, &mut keep);
         let head = match answer {
             Ok(_) if received.len() > MAX_BODY => Err(Failure::Length),
             answer => answer,
         };
         let head = head.map_err(|failure| {
+            if self.stop.is_set() {
+                return Error::stopped();
+            }
             let refusal = self.refusal(&format!("{method} from the store"), failure, b"");
             let is_plain = self.bucket.places.first().is_some_and(|place| place.security.is_none());
             if failure == Failure::Lost && is_plain {

@@ -26,14 +26,15 @@ impl End {
     /// # Errors
     /// Usage: an endpoint, a bucket or credentials that are none.
     pub fn of(store: &StoreParameters, every_key: Option<u64>) -> Result<Self, Error> {
-        let timeout_s = store.timeout;
+        let timeout_s = store.reach.timeout;
         if !store.reach.endpoint.is_empty() {
             let (bucket, credentials) = (store.bucket()?, store.credentials()?);
             return Ok(Self { bucket, credentials, timeout_s, server: None });
         }
         let server = NullServer::start(SocketAddr::new(reach::loopback(), 0), every_key)
             .map_err(|error| Error::machine("start a null server on loopback", &error))?;
-        let reach = ReachParameters { endpoint: format!("http://{}", server.address()), ca_file: String::new() };
+        let endpoint = format!("http://{}", server.address());
+        let reach = ReachParameters { endpoint, ca_file: String::new(), timeout: timeout_s };
         let bucket = StoreParameters { reach, tls: false, ..store.clone() }.bucket()?;
         Ok(Self { bucket, credentials: Credentials::of_null_server(), timeout_s, server: Some(server) })
     }

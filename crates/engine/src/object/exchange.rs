@@ -50,6 +50,14 @@ pub struct Sending {
     pub deadline_ns: u64,
 }
 
+impl Sending {
+    /// Bytes of an object that it moves.
+    #[must_use]
+    pub fn moved_bytes(&self) -> u64 {
+        self.expected.bytes.unwrap_or(self.body_bytes)
+    }
+}
+
 /// The moments of the last request, ns.
 #[derive(Debug, Clone, Copy, Default)]
 #[allow(clippy::struct_field_names, reason = "each has its unit")]

@@ -113,14 +113,36 @@ impl Failure {
     #[must_use]
     pub fn advice(self) -> &'static str {
         match self {
+            Self::SlowDown => "use fewer requests in flight, or wait until the store is less loaded",
+            Self::Timeout => "check the store's load and the path to it",
             Self::Unreachable => "check the endpoint and that the store runs",
-            Self::Missing => "check the bucket's name; --create-bucket makes it",
+            Self::Missing => "check the bucket's name (hwdyno object --create-bucket makes it)",
             Self::Denied => "check the credentials, the bucket's policy and the region",
             Self::Skewed => "set this machine's clock (timedatectl)",
             Self::Redirected => "use the endpoint of the bucket's region",
             Self::Encrypted => "use https:// in --endpoint",
             Self::Malformed => "check that the endpoint is the S3 port of the store",
             _ => "",
+        }
+    }
+
+    /// What it means and what mends it, in one line.
+    #[must_use]
+    pub fn line(self) -> String {
+        match self.advice() {
+            "" => self.says().into(),
+            advice => format!("{}; {advice}", self.says()),
+        }
+    }
+
+    /// The system's number of what is alike; 0 where nothing is.
+    #[must_use]
+    pub fn errno(self) -> i32 {
+        match self {
+            Self::Missing => libc::ENOENT,
+            Self::Timeout => libc::ETIMEDOUT,
+            Self::Unreachable => libc::EHOSTUNREACH,
+            _ => 0,
         }
     }
 }

@@ -40,8 +40,7 @@ pub fn read(load: &Load<'_>, stop: &Stop) -> Result<(), Error> {
 fn failure_of(tally: &Tally, doing: &str) -> Option<Error> {
     let (kind, count) = crate::object::failure::ALL.into_iter().zip(tally.failures()).find(|(_, count)| *count > 0)?;
     let objects = if count == 1 { "object" } else { "objects" };
-    let error = Error::Machine(format!("{doing}: {count} {objects} failed: {}", kind.says()), None);
-    Some(if kind.advice().is_empty() { error } else { error.also(kind.advice()) })
+    Some(Error::Machine(format!("{doing}: {count} {objects} failed: {}", kind.line()), None))
 }
 
 /// The work of going through some objects once, each until it succeeds.

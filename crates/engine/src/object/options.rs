@@ -86,6 +86,7 @@ parameters! {
         endpoint: String = text("URLs of the store, separated by commas; empty for a null server on loopback", ""),
         ca_file: String = text("file with certificates of the authorities that may sign the store's (PEM); empty for \
             AWS_CA_BUNDLE or this system's", ""),
+        timeout: f64 = number("deadline of a request to an object store, besides a second for each 64 KiB", "s", (0.1, 3600.0), 30.0),
     }
 }
 
@@ -99,7 +100,6 @@ parameters! {
         region: String = text("region of the signature; empty for AWS_REGION or the profile's", ""),
         style: Style = choice("how requests name the bucket: in the path, or in the host's name"),
         tls: bool = flag("connections are TLS, as the endpoint's https:// says", false),
-        timeout: f64 = number("deadline of a request, besides a second for each 64 KiB", "s", (0.1, 3600.0), 30.0),
         client: usize = integer("number of this client among those that share a bucket, which its own keys have; 0 for a \
             client alone", "", (0, 1 << 20), 0),
         separate_objects: bool = flag("this client reads separate objects, and not those that all clients read", false),

@@ -1,8 +1,10 @@
 //! What is known of the connections of a run: TCP's own figures of each at its end, and how each address answered.
 
-use serde_json::json;
+use serde_json::{json, Map, Value};
 
 use crate::contract::reading::Reading;
+use crate::network::route;
+use crate::object::options::Bucket;
 use crate::sys::tcp_info::TcpInfo;
 
 /// How one address of the store answered.
@@ -110,6 +112,17 @@ impl Paths {
     fn of(&mut self, connection: usize) -> Option<&mut Answers> {
         let at = connection % self.by_place.len().max(1);
         self.by_place.get_mut(at)
+    }
+}
+
+/// Adds what is known of the way to a bucket: its interface, or what memory and, `with_stream`, TCP carry on loopback.
+pub fn describe_route(bucket: &Bucket, with_stream: bool, details: &mut Map<String, Value>) {
+    let Some(address) = bucket.places.first().map(|place| place.address.ip()) else { return };
+    let is_near = route::stays_here(address);
+    details.insert("loopback".into(), json!(is_near));
+    route::describe(address, details);
+    if let Some(bytes_cpu_s) = (is_near && with_stream).then(route::loopback_bytes_cpu_s).flatten() {
+        details.insert("loopback_bytes_cpu_s".into(), json!(bytes_cpu_s));
     }
 }
 

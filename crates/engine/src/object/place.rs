@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use crate::contract::kernel::{Error, Stop};
-use crate::network::route;
+use crate::object::attempts::Attempts;
 use crate::object::caller::Caller;
 use crate::object::control::Control;
 use crate::object::credentials::Credentials;
@@ -15,26 +15,22 @@ use crate::object::keys::Keys;
 use crate::object::layout::{self, Left};
 use crate::object::marks;
 use crate::object::options::{Bucket, Checksum, ReachParameters, StoreParameters, Style};
+use crate::object::paths::{self, Paths};
 use crate::object::request::{Body, Request, Subject};
 use crate::object::response::{Head, Length};
 use crate::object::signing::Signer;
 use crate::object::stored::Stored;
-use crate::timing::clock::now_ns;
+use crate::sys::tcp_info;
 
 /// How a path begins that names a place in a bucket.
 const SCHEME: &str = "s3://";
-/// Deadline of a request, besides its transfer, s.
-const TIMEOUT_S: f64 = 30.0;
-/// How often a request is sent that failed by what may pass, as clients of S3 do.
-const ATTEMPTS: u32 = 4;
-/// The rest after the first failure, doubled by each in a row.
-const REST_NS: u64 = 50_000_000;
 
 /// A place in a bucket.
 #[derive(Debug, Clone)]
 pub struct Place {
     bucket: Bucket,
     credentials: Credentials,
+    /// Deadline of a request, besides its transfer, s.
     timeout_s: f64,
     /// What its keys begin with: empty, or ending with a slash.
     pub prefix: String,
@@ -56,14 +52,14 @@ impl Place {
         let below = below.trim_end_matches('/');
         let prefix = if below.is_empty() { String::new() } else { format!("{below}/") };
         let bucket = reach.bucket(name, &prefix, Style::Path)?;
-        Ok(Some(Self { bucket, credentials: Credentials::find("")?, timeout_s: TIMEOUT_S, prefix }))
+        Ok(Some(Self { bucket, credentials: Credentials::find("")?, timeout_s: reach.timeout, prefix }))
     }
 
     /// The place below the prefix of a store's parameters, at the end that they lead to.
     #[must_use]
     pub fn at(end: &End, store: &StoreParameters) -> Self {
         let (bucket, credentials) = (end.bucket.clone(), end.credentials.clone());
-        Self { bucket, credentials, timeout_s: store.timeout, prefix: store.prefix.clone() }
+        Self { bucket, credentials, timeout_s: store.reach.timeout, prefix: store.prefix.clone() }
     }
 
     /// What names an object of this place to a user.
@@ -72,17 +68,19 @@ impl Place {
         format!("{SCHEME}{}/{key}", self.bucket.name)
     }
 
-    /// Single requests to it.
+    /// Single requests to it, which end by `stop`.
     #[must_use]
-    pub fn control(&self) -> Control {
-        Control::new(&self.bucket, Signer::new(self.credentials.clone()), self.timeout_s)
+    pub fn control(&self, stop: &Stop) -> Control {
+        Control::new(&self.bucket, Signer::new(self.credentials.clone()), self.timeout_s).until(stop)
     }
 
     /// A connection of thread `number`, which is made by its first request.
     #[must_use]
     pub fn line(&self, number: u64) -> Line {
+        let signer = Signer::new(self.credentials.clone());
         Line {
-            caller: Caller::new(&self.bucket, Signer::new(self.credentials.clone()), self.timeout_s, number as usize),
+            caller: Caller::new(&self.bucket, signer, self.timeout_s, number as usize),
+            timeout_s: self.timeout_s,
             requests: 0,
             repeated: 0,
         }
@@ -90,10 +88,7 @@ impl Place {
 
     /// Adds what is known of the way to it.
     pub fn describe_path(&self, details: &mut Map<String, Value>) {
-        if let Some(place) = self.bucket.places.first() {
-            details.insert("loopback".into(), route::stays_here(place.address.ip()).into());
-            route::describe(place.address.ip(), details);
-        }
+        paths::describe_route(&self.bucket, true, details);
     }
 
     /// Marks it as this run's, where that is not done yet; nothing else is written or removed there.
@@ -101,7 +96,7 @@ impl Place {
     /// # Errors
     /// Usage or Machine: it is no run's folder, objects are in it already, or the store refuses.
     pub fn claim(&self, stop: &Stop) -> Result<Left, Error> {
-        self.claim_by(&mut self.control(), stop)
+        self.claim_by(&mut self.control(stop), stop)
     }
 
     /// The same by these requests.
@@ -121,6 +116,7 @@ impl Place {
 /// A kept connection of one thread, with its requests counted.
 pub struct Line {
     caller: Caller,
+    timeout_s: f64,
     /// Requests that were sent.
     pub requests: u64,
     /// Those that were sent again, because one failed by what may pass.
@@ -140,6 +136,19 @@ impl Line {
         self.repeated + self.caller.repeated
     }
 
+    /// Adds what TCP knows of its connection, where there is one.
+    pub fn look(&self, paths: &mut Paths) {
+        if let Some(info) = self.caller.stream().and_then(tcp_info::of) {
+            paths.look(&info);
+        }
+    }
+
+    /// Gives its requests another deadline; returns the one before, s.
+    pub fn limit(&mut self, timeout_s: f64) -> f64 {
+        self.caller.limit(timeout_s);
+        std::mem::replace(&mut self.timeout_s, timeout_s)
+    }
+
     /// Connects before time begins.
     ///
     /// # Errors
@@ -151,7 +160,7 @@ impl Line {
     /// Requests bytes `first` to `last` of an object of `length` bytes, which the next [`Line::read`] receives: it must be
     /// of the same bytes.
     pub fn begin_read(&mut self, place: (&Keys, u64), range: (u64, u64, u64), stop: &Stop) {
-        self.caller.begin(&range_request(place, range), stop);
+        self.caller.begin(&range_request(place, range), Some(range.1 + 1 - range.0), stop);
     }
 
     /// The length of an object by its head.
@@ -206,7 +215,7 @@ impl Line {
         }
     }
 
-    /// Sends a request until it succeeds, fails by what will not pass, or failed too often.
+    /// Sends a request until it succeeds, fails by what will not pass or too often, or its deadline is over.
     ///
     /// # Errors
     /// Its last failure.
@@ -217,9 +226,8 @@ impl Line {
         stop: &Stop,
         see: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<Head, Failure> {
-        let mut attempt = 0;
+        let mut attempts = Attempts::new(self.timeout_s);
         loop {
-            attempt += 1;
             self.requests += 1;
             let mut has_seen = false;
             let mut watched = |piece: &[u8]| {
@@ -232,11 +240,10 @@ impl Line {
             });
             let Err(failure) = answer else { return answer };
             // What was given away cannot be taken back.
-            if has_seen || attempt == ATTEMPTS || !failure.may_pass() || stop.is_set() {
+            if has_seen || !attempts.go_on(failure, stop) {
                 return Err(failure);
             }
             self.repeated += 1;
-            rest(REST_NS << (attempt - 1), stop);
         }
     }
 }
@@ -250,13 +257,5 @@ fn range_request((keys, object): (&Keys, u64), (first, last, length): (u64, u64,
         range: (!is_whole).then_some((first, last)),
         checksum: Checksum::Nothing,
         body: Body::Empty,
-    }
-}
-
-/// Waits, unless a run is to end.
-fn rest(time_ns: u64, stop: &Stop) {
-    let until_ns = now_ns() + time_ns;
-    while now_ns() < until_ns && !stop.is_set() {
-        crate::sys::pause::until(until_ns.min(now_ns() + 50_000_000));
     }
 }

@@ -33,6 +33,13 @@ pub struct Shared<'a> {
 }
 
 impl<'a> Shared<'a> {
+    /// Bytes of an object that a step moves.
+    #[must_use]
+    pub fn bytes(&self, step: &Step) -> u64 {
+        let known = self.stored.lengths.get(step.object as usize).filter(|_| step.operation == Operation::Get);
+        known.copied().unwrap_or_else(|| self.work.bytes(step.operation))
+    }
+
     /// The request of a step, with the bytes of an object that it moves. A listing and an upload have a query, and an upload
     /// ends with the list of its parts.
     #[must_use]

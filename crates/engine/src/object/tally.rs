@@ -61,8 +61,9 @@ pub struct Share {
     first_byte: Histogram,
     /// Times until the last byte.
     total: Histogram,
-    /// Complete requests.
+    /// Complete requests, and the bytes of objects that they moved.
     operations: u64,
+    bytes: u64,
     /// Failures by kind.
     failures: [u64; KINDS],
 }
@@ -104,6 +105,7 @@ impl Tally {
             first_byte: Histogram::new(),
             total: Histogram::new(),
             operations: 0,
+            bytes: 0,
             failures: [0; KINDS],
         };
         Self {
@@ -122,10 +124,11 @@ impl Tally {
         }
     }
 
-    /// Counts a complete request.
-    pub fn complete(&mut self, operation: Operation, moments: &Moments) {
+    /// Counts a complete request that moved this many bytes.
+    pub fn complete(&mut self, operation: Operation, bytes: u64, moments: &Moments) {
         if let Some(share) = self.shares.iter_mut().find(|share| share.operation == operation) {
             share.operations += 1;
+            share.bytes += bytes;
             share.first_byte.record(moments.first_ns.saturating_sub(moments.due_ns));
             share.total.record(moments.last_ns.saturating_sub(moments.due_ns));
         }
@@ -146,6 +149,7 @@ impl Tally {
             share.first_byte.merge(&more.first_byte);
             share.total.merge(&more.total);
             share.operations += more.operations;
+            share.bytes += more.bytes;
             for (sum, more) in share.failures.iter_mut().zip(more.failures) {
                 *sum += more;
             }
@@ -195,7 +199,7 @@ pub fn sum(tallies: Vec<Tally>) -> Option<Tally> {
 #[must_use]
 pub fn make_reading(tally: &Tally, work: &Work, concurrency: usize) -> Reading {
     let elapsed_s = tally.last_ns.saturating_sub(tally.begin_ns) as f64 / 1e9;
-    let streams = list_streams(tally, work);
+    let streams = list_streams(tally);
     let moved: u64 = streams.iter().map(|stream| stream.bytes).sum();
     let is_open = work.rate > 0.0;
     let whole = ((elapsed_s * 1e9) as u64 / tally.progress.interval_ns) as usize;
@@ -247,10 +251,9 @@ pub fn make_reading(tally: &Tally, work: &Work, concurrency: usize) -> Reading {
 }
 
 /// A stream for each operation, one with the times of parts, and one with those of failures.
-fn list_streams(tally: &Tally, work: &Work) -> Vec<Stream> {
+fn list_streams(tally: &Tally) -> Vec<Stream> {
     let make_stream = |share: &Share| {
-        let bytes = share.operations * work.bytes(share.operation);
-        let mut stream = Stream { bytes, ..Stream::new(share.operation.word(), share.operations) };
+        let mut stream = Stream { bytes: share.bytes, ..Stream::new(share.operation.word(), share.operations) };
         if share.total.count() > 0 || tally.shares.len() == 1 {
             stream.add_latency("total", &share.total);
             stream.add_latency("first_byte", &share.first_byte);
@@ -306,7 +309,7 @@ mod tests {
         };
         let mut first = Tally::new(&[Operation::Get], 1.0, 0.5);
         first.begin_ns = 10;
-        first.complete(Operation::Get, &Moments { due_ns: 10, first_ns: 20, last_ns: 1_000_000_010 });
+        first.complete(Operation::Get, 1000, &Moments { due_ns: 10, first_ns: 20, last_ns: 1_000_000_010 });
         first.fail(Operation::Get, Failure::SlowDown, 10, 510);
         let mut second = Tally::new(&[Operation::Get], 1.0, 0.5);
         second.begin_ns = 12;

@@ -12,6 +12,9 @@ use crate::object::response::Head;
 use crate::sys::pause;
 use crate::timing::clock::now_ns;
 
+/// How long the end of an upload is awaited that is not completed, s: a store that is silent has made the run wait already.
+const ABORT_S: f64 = 2.0;
+
 /// An upload under way.
 pub struct Upload<'a> {
     line: &'a mut Line,
@@ -104,22 +107,24 @@ impl<'a> Upload<'a> {
 }
 
 impl Drop for Upload<'_> {
-    /// Ends it without an object, also after a stop; what cannot be ended goes with the run's folder.
+    /// Ends it without an object, also after a stop; what cannot be ended soon goes with the run's folder.
     ///
     /// A part whose connection was cut may still be written by the store and outlive a first end, as S3 says of it: so the
     /// upload is ended again until the store does not know it.
     fn drop(&mut self) {
         let stop = Stop::new();
+        let before_s = self.line.limit(ABORT_S);
         for attempt in 0..ENDS {
             if !self.is_open || (attempt > 0 && !self.is_cut) {
-                return;
+                break;
             }
             if attempt > 0 {
                 pause::until(now_ns() + REST_NS);
             }
             if self.turn("DELETE", Stage::Abort, Body::Empty, &stop).is_err() {
-                return;
+                break;
             }
         }
+        self.line.limit(before_s);
     }
 }

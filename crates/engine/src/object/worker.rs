@@ -285,7 +285,7 @@ impl<'a> Worker<'a> {
             }
         }
         let (shared, payload) = (self.shared, self.shared.payload);
-        let bytes = self.uploads.as_ref().map_or(shared.work.bytes(step.operation), |uploads| uploads.bytes(&step));
+        let bytes = self.uploads.as_ref().map_or_else(|| shared.bytes(&step), |uploads| uploads.bytes(&step));
         if let Some(uploads) = &self.uploads {
             uploads.write_query(&step, &mut self.query);
             if step.stage == Stage::Complete {
@@ -367,7 +367,7 @@ impl<'a> Worker<'a> {
             if step.operation == Operation::Put && self.shared.work.operation == Operation::Mixed {
                 self.plan.wrote(&step);
             }
-            return self.tally.complete(step.operation, &moments);
+            return self.tally.complete(step.operation, connection.sending().moved_bytes(), &moments);
         };
         match step.stage {
             Stage::Create => {
@@ -382,7 +382,7 @@ impl<'a> Worker<'a> {
             }
             Stage::Complete => {
                 uploads.end(&step);
-                self.tally.complete(step.operation, &moments);
+                self.tally.complete(step.operation, self.shared.work.object_size, &moments);
             }
             Stage::Whole | Stage::Abort => uploads.end(&step),
         }

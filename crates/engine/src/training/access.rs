@@ -191,7 +191,7 @@ impl<'a> Access<'a> {
             seen.is_ok()
         };
         let answer = line.read((&objects.keys, number), range, self.stop, &mut take);
-        seen.and_then(|()| answer.map_err(|failure| ("get", 0, failure.says().to_string())))
+        seen.and_then(|()| answer.map_err(|failure| ("get", failure.errno(), failure.says().to_string())))
     }
 
     /// Fills `into` with what begins at `offset`, and counts no bytes: that is the caller's to decide.

@@ -107,8 +107,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads the batch of `rank` at `step` of `epoch`; `fault` receives what could not be read.
-    pub fn batch(&mut self, rank: u64, epoch: u64, step: u64, mut fault: impl FnMut(Trouble)) {
+    /// Reads the batch of `rank` at `step` of `epoch`; `fault` receives what could not be read. False where the storage
+    /// did not answer by its deadline: the others would only wait for theirs.
+    pub fn batch(&mut self, rank: u64, epoch: u64, step: u64, mut fault: impl FnMut(Trouble)) -> bool {
         let source = self.source;
         let from = source.shard(rank).0 + step * source.batch;
         let to = from + source.batch;
@@ -128,13 +129,18 @@ impl<'a> Reader<'a> {
             };
             if let Err((operation, errno, says)) = self.samples(file, first, count) {
                 if self.stop.is_set() {
-                    return; // a read that was cut short says nothing
+                    return true; // a read that was cut short says nothing
                 }
-                self.lost += count;
+                let is_silent = matches!(errno, libc::ETIMEDOUT | libc::EHOSTUNREACH);
+                self.lost += if is_silent { to - place } else { count };
                 fault(Trouble { operation, errno, says, file });
+                if is_silent {
+                    return false;
+                }
             }
             place += count;
         }
+        true
     }
 
     fn samples(&mut self, file: u64, first: u64, count: u64) -> Result<(), Failure> {

@@ -89,14 +89,14 @@ fn compute_until(deadline: u64, spins: bool, stop: &Stop) -> u64 {
 }
 
 /// Runs all epochs of one accelerator, whose run began at `begun`. With `fetch` it reads each batch
-/// itself, given epoch and step, as `PyTorch`'s loader does without workers.
+/// itself, given epoch and step, as `PyTorch`'s loader does without workers, until that yields false.
 pub fn accelerate(
     pace: &Pace,
     batches: &Batches,
     meeting: &Meeting,
     begun: u64,
     stop: &Stop,
-    mut fetch: Option<&mut dyn FnMut(u64, u64)>,
+    mut fetch: Option<&mut dyn FnMut(u64, u64) -> bool>,
 ) -> Rank {
     sys::pause::sharpen_timers();
     let end_ns = if pace.runtime_s > 0.0 { begun + (pace.runtime_s * 1e9) as u64 } else { u64::MAX };
@@ -140,7 +140,7 @@ impl Accelerator<'_> {
     }
 
     /// Runs one epoch; whether the run goes on after it.
-    fn run_epoch(&mut self, number: u64, fetch: &mut Option<&mut dyn FnMut(u64, u64)>) -> bool {
+    fn run_epoch(&mut self, number: u64, fetch: &mut Option<&mut dyn FnMut(u64, u64) -> bool>) -> bool {
         let Pace { steps, in_flight, barrier, spins, .. } = *self.pace;
         let compute = (self.pace.compute_s * 1e9) as u64;
         let (first, last) = (number * steps, (number + 1) * steps);
@@ -150,9 +150,11 @@ impl Accelerator<'_> {
         let (mut loading, mut after_first) = (block, block);
         self.batches.allow((first + in_flight).min(last));
         for batch in first..last {
-            if let Some(fetch) = fetch {
-                fetch(number, batch - first);
-            } else if !self.batches.take(batch, self.stop) {
+            let is_there = match fetch {
+                Some(fetch) => fetch(number, batch - first),
+                None => self.batches.take(batch, self.stop),
+            };
+            if !is_there {
                 more = false;
                 break;
             }

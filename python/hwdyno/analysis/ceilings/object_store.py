@@ -12,7 +12,13 @@ from hwdyno.model.units import format_bytes, format_bytes_s, format_ns, format_v
 from hwdyno.model.words import Ceiling, ExperimentResult, Measurement, Run
 
 METRIC = "object/"
+TURNS, BOTH = "turns", "both"
+"""Both directions by turns, as a checkpoint is saved and loaded, and at once, as the entries of a KV cache are."""
 _DIRECTIONS = {"get": "down", "range": "down", "put": "up", "multipart": "up"}
+_OF_FILES = {"accelerators": "down", "ranks": TURNS, "users": BOTH}
+"""Where objects go of kernels that use a store as they use files, by the axis that each of them has."""
+_CONNECTIONS = ("concurrency", "accelerators", "read_threads", "ranks", "users")
+"""Axes whose product is the number of connections; each kernel has some of them."""
 COPIES = 2
 """How often each byte is copied on loopback: into the kernel by one end, out of it by the other."""
 
@@ -42,18 +48,24 @@ def applies(metric: str, parameters: Mapping[str, Any]) -> bool:
     return direction == _find_direction(parameters) and requests in {"", _count_requests(parameters)}
 
 
+def count_ways(ceiling: Ceiling) -> int:
+    """How many directions of a link a ceiling sums up."""
+    return 2 if ceiling.metric == METRIC + BOTH else 1
+
+
 def _of_all(metric: str) -> str:
     """The metric of the path, without the number of requests in flight."""
     return metric.rpartition("/")[0]
 
 
 def _count_requests(parameters: Mapping[str, Any]) -> str:
-    return f"{positive(parameters.get('concurrency')) or 1:.0f}"
+    return f"{math.prod(positive(parameters.get(name)) or 1.0 for name in _CONNECTIONS):.0f}"
 
 
 def _find_direction(parameters: Mapping[str, Any]) -> str:
-    """Where objects go: ``up``, ``down``, or nowhere."""
-    return _DIRECTIONS.get(str(parameters.get("operation") or "get"), "")
+    """Where objects go: ``up``, ``down``, both ways by turns or at once, or nowhere."""
+    of_files = next((direction for axis, direction in _OF_FILES.items() if axis in parameters), "")
+    return of_files or _DIRECTIONS.get(str(parameters.get("operation") or "get"), "")
 
 
 def _make_ceiling(direction: str, point: Measurement, processors: int) -> Ceiling | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hwdyno.analysis.ceilings import inference
+from hwdyno.analysis.ceilings import inference, object_store
 from hwdyno.analysis.resources.description import Resource
-from hwdyno.model.kernels import INFERENCE_STREAM, INFERENCE_VECTOR_SEARCH
+from hwdyno.model.kernels import INFERENCE_KV_CACHE, INFERENCE_STREAM, INFERENCE_VECTOR_SEARCH
 
 RESOURCE = Resource(
     name="inference",
@@ -17,7 +17,7 @@ RESOURCE = Resource(
     derived={
         inference.LOAD: inference.of_file, inference.DECODE: inference.of_memory, inference.IMAGES: inference.of_images,
         inference.SERVED: inference.of_served, INFERENCE_STREAM: inference.of_file,
-        INFERENCE_VECTOR_SEARCH: inference.of_gets,
+        INFERENCE_VECTOR_SEARCH: inference.of_gets, INFERENCE_KV_CACHE: object_store.of_path,
     },
     limits=("the storage's parallelism", "how the loader reads", "the engine's own work for each operator"),
     by_default=False,

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
+from hwdyno.analysis.ceilings.loader_reads import FILES
 from hwdyno.analysis.resources import find
 from hwdyno.model.axes import shares_joined
 from hwdyno.model.kernels import INFERENCE_KV_CACHE, INFERENCE_STREAM, OBJECT_REQUESTS, TRAINING_LOADER
@@ -48,8 +49,8 @@ _WHOLE = {"job", "snia"}
 """Tests of ``hwdyno storage`` that are repeated as a whole: no axis selects one of their points."""
 _OF_SNIA = {"size", "ioengine", "direct", "offset"}
 """Axes that SNIA's tests leave open."""
-_OURS, _SCRATCH, _PLAIN = "hwdyno-", "hwdyno-scratch-", "storage.pattern."
-"""What the names of made folders begin with, of a run's own directory among them, and of experiments of plain reads."""
+_OURS, _SCRATCH = "hwdyno-", "hwdyno-scratch-"
+"""What the names of made folders begin with, of a run's own directory among them."""
 _SECTOR = 512
 _PAGE = 4096
 
@@ -318,7 +319,7 @@ def find_place(run: Run, result: ExperimentResult) -> str:
         return str(path) if str(path) in given else next(iter(given), "")
     if path.parent.name.startswith(_OURS) and not path.parent.name.startswith(_SCRATCH):
         return str(path.parent.parent)  # A file that was made and removed, in its own folder.
-    if path.name.startswith(_OURS) and (result.resource != "storage" or result.name.startswith(_PLAIN)):
+    if path.name.startswith(_OURS) and (result.resource != "storage" or result.name.startswith(FILES)):
         path = path.parent
     return str(path.parent if path.name.startswith(_SCRATCH) else path)
 

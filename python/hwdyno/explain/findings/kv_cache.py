@@ -96,7 +96,7 @@ def io_faults(case: Case) -> Verdict | None:
         remedy = f"Free space or reduce the capacity: {case.command(capacity=int(capacity / 2) or None)}"
     elif first.operation in {"get", "put"}:
         why = "Requests to the object store failed."
-        remedy = f"Check the store's log and its limit of requests per second, then: {case.command()}"
+        remedy = f"{case.on_faults}, then: {case.command()}"
     elif first.errno in {errno.ENOENT, 0}:
         why = "A file was removed or truncated meanwhile."
         remedy = f"Check what else uses that folder, then: {case.command()}"

@@ -7,12 +7,13 @@ from dataclasses import replace
 from statistics import median
 
 from hwdyno.analysis.ceilings import bound_for
+from hwdyno.analysis.ceilings.object_store import BOTH, METRIC, TURNS, count_ways
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.point_labels import load_words
 from hwdyno.explain.findings.rule import Case, Verdict, as_flag, as_number, percent, quantity, times
-from hwdyno.model.kernels import OBJECT_REQUESTS
+from hwdyno.model.kernels import INFERENCE_KV_CACHE, OBJECT_REQUESTS, TRAINING_CHECKPOINT, TRAINING_LOADER
 from hwdyno.model.units import format_bytes, format_bytes_s, format_count, format_load, format_ns
-from hwdyno.model.words import Latency, Measurement, Scalar
+from hwdyno.model.words import Ceiling, Latency, Measurement, Scalar, Value
 
 SLOW_DOWN = "503 SlowDown"
 """How the engine's words for a shed request begin."""
@@ -31,6 +32,10 @@ WINDOW_FULL = 0.7
 """Share of a window that is in flight, from which on the sender waits for it: a window that grows is half full."""
 LIMITED = 0.3
 """Share of a sender's busy time spent waiting for a window (``tcpi_rwnd_limited``, ``tcpi_sndbuf_limited``)."""
+_BY_WAY = {TURNS: ("save_bytes_s", "load_bytes_s"), BOTH: ("read_bytes_s", "write_bytes_s")}
+"""Details with the throughput of each direction, of kernels that go both ways."""
+_LIKE_FILES = (TRAINING_LOADER, TRAINING_CHECKPOINT, INFERENCE_KV_CACHE)
+"""Kernels that use a store as they use files."""
 REMEDIES = {
     SLOW_DOWN: "Try a lower load",
     "no complete": "Check the store's load and the path to it",
@@ -192,27 +197,54 @@ def _alone(case: Case, name: str, urls: list[str]) -> str:
 
 
 def object_link(case: Case) -> list[Verdict]:
-    """Objects fill the link of this machine's interface."""
+    """Objects fill the link of this machine's interface in some direction."""
     found: dict[str, Verdict] = {}
     for at, point in enumerate(case.result.points):
         given = {**case.result.fixed, **point.parameters}
         bound = bound_for(case.result.ceilings, given, "physical") or bound_for(case.result.ceilings, given, "rated")
-        if bound is None or point.throughput.unit != bound.unit or not bound.value:
+        if bound is None or not bound.value:
             continue
-        share, known = point.throughput.value / bound.value, found.get(bound.ceiling.metric)
-        if share <= FULL or (known is not None and known.weight >= share):
+        link_bytes_s, flow = bound.value / count_ways(bound.ceiling), _find_flow(point, bound.ceiling)
+        share, known = (flow.value / link_bytes_s if flow else 0.0), found.get(bound.ceiling.metric)
+        if flow is None or share <= FULL or (known is not None and known.weight >= share):
             continue
         here = Case(case.run, case.result, at)
         found[bound.ceiling.metric] = Verdict(
             "info",
-            f"The link is the limit ({here.label}): {quantity(point.throughput)} is {percent(share)} of "
-            f"{quantity(bound.value, bound.unit)}, which {bound.ceiling.label} leaves for payload.",
-            {"link_bytes_s": bound.value, "share": share},
+            f"The link is the limit ({here.label}): {quantity(flow)} is {percent(share)} of "
+            f"{quantity(link_bytes_s, bound.unit)}, which {bound.ceiling.label or 'the path'} leaves for payload.",
+            {"link_bytes_s": link_bytes_s, "share": share},
             f"Use a faster link or a second client, then: {here.command()}",
             weight=share,
             points=(at,),
         )
     return list(found.values())
+
+
+def object_repeated(case: Case) -> Verdict | None:
+    """Requests that the store refused or lost, and that succeeded when they were sent again."""
+    repeated = read_detail(case.point, "requests_repeated")
+    sent = read_detail(case.point, "store_requests") or read_detail(case.point, "requests")
+    share = repeated / sent if sent else 0.0
+    if share <= THROTTLED:
+        return None
+    return Verdict(
+        "warning",
+        f"{percent(share)} of the requests were sent again ({case.label}): the store refused or lost "
+        f"{format_count(repeated)} of {format_count(sent)}. The time that they waited is in the figures.",
+        {"repeated": repeated, "requests": sent, "share": share},
+        f"{case.on_faults}, then: {case.command()}",
+        weight=share,
+    )
+
+
+def _find_flow(point: Measurement, ceiling: Ceiling) -> Value | None:
+    """The throughput that a link's ceiling bounds: the point's, or the larger one of a kernel that goes both ways."""
+    names = _BY_WAY.get(ceiling.metric.removeprefix(METRIC), ())
+    rates = [read_detail(point, name) for name in names]
+    if rates:
+        return Value(max(rates), "bytes/s")
+    return point.throughput if point.throughput.unit == ceiling.unit else None
 
 
 def object_window(case: Case) -> Verdict | None:
@@ -255,6 +287,10 @@ RULES = (
         "object_keep_alive", "point", object_keep_alive, replace(OF_REQUESTS, needs=("details.connections_made",)),
     ),
     Rule("object_endpoint", "point", object_endpoint, replace(OF_REQUESTS, needs=("details.endpoint_requests",))),
-    Rule("object_link", "experiment", object_link, OF_REQUESTS),
+    Rule("object_link", "experiment", object_link, Applies(kernels=(OBJECT_REQUESTS, *_LIKE_FILES))),
+    Rule(
+        "object_repeated", "point", object_repeated,
+        Applies(kernels=_LIKE_FILES, needs=("details.requests_repeated",)),
+    ),
     Rule("object_window", "point", object_window, replace(OF_REQUESTS, needs=("details.window_bytes",))),
 )  # fmt: skip

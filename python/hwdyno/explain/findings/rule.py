@@ -42,6 +42,7 @@ from hwdyno.model.words import (
     Trait,
     Value,
 )
+from hwdyno.system.urls import OBJECT_STORE
 
 OTHERS_USER = 0.1
 Scope = Literal["point", "curve", "experiment", "run"]
@@ -100,6 +101,16 @@ class Case:
     def resource(self) -> Resource:
         """The description of the measured resource."""
         return find(self.result.resource)
+
+    @property
+    def in_object_store(self) -> bool:
+        """Whether the experiment used an object store as it uses files."""
+        return str(self.result.fixed.get("path") or "").startswith(OBJECT_STORE)
+
+    @property
+    def on_faults(self) -> str:
+        """What to check where operations failed: the store itself, where it is one."""
+        return find("object" if self.in_object_store else self.result.resource).on_faults
 
     @property
     def is_imported(self) -> bool:

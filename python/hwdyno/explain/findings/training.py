@@ -8,8 +8,7 @@ from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.rule import Case, Verdict, as_number, percent
 from hwdyno.model.kernels import TRAINING_LOADER
 from hwdyno.model.units import format_bytes_s, format_percent, format_size
-from hwdyno.model.words import ExperimentResult, Measurement, Run
-from hwdyno.system.urls import OBJECT_STORE
+from hwdyno.model.words import ExperimentResult, Measurement, Parameters, Run
 
 RULE_STEPS, RULE_MEMORIES = 500, 5
 """MLPerf Storage: a data set of at least 500 steps of each accelerator, and 5 times the host's memory."""
@@ -46,6 +45,11 @@ class Fed:
         return self.au >= self.au_pass
 
     @property
+    def au_text(self) -> str:
+        """AU with as many digits as tell it from the requirement."""
+        return format_percent(self.au, precise=percent(self.au) == percent(self.au_pass) and not self.passes)
+
+    @property
     def who(self) -> str:
         """``2 h100 on unet3d``."""
         return f"{self.number} {self.name or 'accelerator'}{'s' if self.number > 1 and not self.name else ''}" + (
@@ -79,9 +83,53 @@ def read_feed(result: ExperimentResult, point: Measurement) -> Fed | None:
     )
 
 
-def is_of_store(case: Case) -> bool:
-    """Whether the data are in an object store."""
-    return str(case.result.fixed.get("path") or "").startswith(OBJECT_STORE)
+@dataclass(frozen=True, slots=True)
+class Medium:
+    """What a loader reads from, in the words of findings, and what to try there."""
+
+    plain: str
+    """What plain reads of a size are called; ``{size}`` is replaced by it."""
+    worker: str
+    """What they have one of for each reader."""
+    limit: str
+    """What is the limit where neither the client nor a ceiling is; empty where that is unknown."""
+    shown_by_plain: str
+    """What is the limit where plain reads are no faster."""
+    losses: str
+    """What a loader may lose time in."""
+    gains: str
+    """Why a loader may be faster than plain reads."""
+    recheck: str
+    """How both are measured again; a command follows."""
+    changes: Parameters
+    """What that command changes."""
+
+
+FILES = Medium(
+    plain="plain {size} reads",
+    worker="thread",
+    limit="the storage",
+    shown_by_plain="the storage",
+    losses="opening files, waiting for whole batches, or parsing",
+    gains="a cache, or storage that serves many files better than one",
+    recheck="Use more samples than fit in memory, or direct I/O, and see whether both agree: ",
+    changes={"direct": True},
+)
+OBJECTS = Medium(
+    plain="plain GETs of {size}",
+    worker="request",
+    limit="",
+    shown_by_plain="the store or the path to it (plain GETs are no faster)",
+    losses="waiting for whole batches, parsing, or too few readers for a burst",
+    gains="a cache of the store, or a store that got faster meanwhile",
+    recheck="Measure longer, and see whether both agree: ",
+    changes={"runtime": 60},
+)
+
+
+def find_medium(case: Case) -> Medium:
+    """What a loader read from."""
+    return OBJECTS if case.in_object_store else FILES
 
 
 def client_bytes_s(run: Run, result: ExperimentResult, number: int) -> float | None:
@@ -185,12 +233,9 @@ def training_au(case: Case) -> Verdict | None:
     if fed is None or fed.passes or training_client_bound(case) is not None:
         return None
     waits = 1 - fed.au
-    reached, required = percent(fed.au), percent(fed.au_pass)
-    if reached == required:
-        reached = format_percent(fed.au, precise=True)
     return Verdict(
         "warning",
-        f"AU {reached} is below the required {required} ({fed.who}): accelerators wait "
+        f"AU {fed.au_text} is below the required {percent(fed.au_pass)} ({fed.who}): accelerators wait "
         f"{percent(waits)} of the time. They get {format_bytes_s(fed.nominal_bytes_s)} of the "
         f"{format_bytes_s(fed.need_bytes_s * fed.number)} that they need.",
         {"au": fed.au, "au_pass": fed.au_pass, "nominal_bytes_s": fed.nominal_bytes_s},

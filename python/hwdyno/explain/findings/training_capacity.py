@@ -4,30 +4,40 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hwdyno.analysis.ceilings import utilizations
+from hwdyno.analysis.ceilings.loader_reads import PLAIN_GETS, find_plain
 from hwdyno.explain.findings.applies import Rule
+from hwdyno.explain.findings.bottleneck import BUSY
 from hwdyno.explain.findings.rule import Case, Verdict, as_number, percent
-from hwdyno.explain.findings.training import OF_LOADER, Fed, client_bytes_s, is_of_store, read_feed, training_too_small
+from hwdyno.explain.findings.training import (
+    OF_LOADER,
+    Fed,
+    Medium,
+    client_bytes_s,
+    find_medium,
+    read_feed,
+    training_too_small,
+)
 from hwdyno.model.units import format_bytes_s, format_size, plural
 from hwdyno.model.words import ExperimentResult, Measurement, Run
 
-PLAIN = "storage.pattern."
-"""Begins the name of an experiment of plain reads; the workload follows, and ``@`` with the storage's name if any."""
 APART = 0.20
 """Loader and plain reads that differ by more than this disagree."""
 
 
 @dataclass(frozen=True)
 class Plain:
-    """Plain reads with a loader's transfer size and threads, without opening files, batches or parsing."""
+    """Plain reads with a loader's size and readers, without opening files, batches or parsing."""
 
     result: ExperimentResult
     threads_each: int
     """Readers of one accelerator."""
+    medium: Medium
 
     def point(self, accelerators: int) -> Measurement | None:
         """The point with as many threads as that many accelerators have readers."""
         jobs = accelerators * self.threads_each
-        found = (point for point in self.result.points if as_number(point.parameters.get("numjobs")) == jobs)
+        found = (point for point in self.result.points if as_number(point.parameters.get(self.result.load)) == jobs)
         return next((point for point in found if point.throughput.value > 0 and point.validity != "invalid"), None)
 
     def bytes_s(self, accelerators: int) -> float | None:
@@ -46,20 +56,21 @@ class Plain:
 
     @property
     def title(self) -> str:
-        """``plain 512 KiB reads``."""
-        size = as_number(self.result.fixed.get("bs"))
-        return f"plain {format_size(size)} reads" if size else "plain reads"
+        """``plain 512 KiB reads``, ``plain GETs of 140 MiB``."""
+        names = {"get": "object_size", "range": "range_size"}
+        size = self.result.fixed.get(names.get(str(self.result.fixed.get("operation")), "bs"))
+        return self.medium.plain.format(size=format_size(as_number(size) or 0))
+
+    def count_workers(self, accelerators: int) -> str:
+        """How many of them there were for that many accelerators: ``4 threads``."""
+        return plural(accelerators * self.threads_each, self.medium.worker)
 
 
 def find_plain_reads(run: Run, result: ExperimentResult) -> Plain | None:
     """The plain reads that were measured beside an experiment on the same storage, if any."""
-    _, at, storage = result.name.partition("@")
-    wanted = f"{PLAIN}{result.fixed.get('workload')}{at}{storage}"
-    found = next(
-        (experiment for experiment in run.experiments if experiment.name == wanted and experiment.points), None
-    )
+    found = find_plain(run, result)
     threads = as_number(result.fixed.get("read_threads"))
-    return None if found is None else Plain(found, max(1, int(threads or 0)))
+    return None if found is None else Plain(found, max(1, int(threads or 0)), find_medium(Case(run, result)))
 
 
 def _in_order(result: ExperimentResult) -> list[tuple[Fed, int]]:
@@ -113,7 +124,7 @@ def training_capacity(case: Case) -> Verdict | None:
     if fails is None:
         limit = f"No limit was reached up to {most} (AU {percent(found[-1][0].au)})."
     else:
-        limit = _next_limit(case, fails)
+        limit = _next_limit(Case(case.run, case.result, next(at for fed, at in found if fed is fails)), fails)
     if needier is not None:
         most, by = needier
         limit = (
@@ -157,22 +168,30 @@ def training_capacity(case: Case) -> Verdict | None:
 
 
 def _next_limit(case: Case, fails: Fed) -> str:
-    """What keeps this number of accelerators from being fed: the client's own speed, or else the storage.
-
-    On the way to an object store it may be either of them, or the link.
-    """
-    reached = (
-        f"{format_bytes_s(fails.nominal_bytes_s)} of the needed {format_bytes_s(fails.need_bytes_s * fails.number)}"
-    )
-    if is_of_store(case):
-        return f"With {fails.number}, AU is {percent(fails.au)}: {reached} arrive. Limit not identified."
-    client = client_bytes_s(case.run, case.result, fails.number)
-    need = fails.need_bytes_s * fails.number * fails.au_pass * fails.read_share
-    bound = client is not None and client < need
+    """What keeps this number of accelerators from being fed."""
+    name = _name_limit(case, fails)
+    limit = f"and the next limit is {name}: " if name else "while "
     return (
-        f"With {fails.number}, AU is {percent(fails.au)} and the next limit is "
-        f"{'this client' if bound else 'the storage'}: {reached} arrive."
+        f"With {fails.number}, AU is {fails.au_text} {limit}{format_bytes_s(fails.nominal_bytes_s)} of the needed "
+        f"{format_bytes_s(fails.need_bytes_s * fails.number)} arrive.{'' if name else ' Limit not identified.'}"
     )
+
+
+def _name_limit(case: Case, fails: Fed) -> str:
+    """The client's own speed, a ceiling that is reached, what plain reads do not exceed either, or the storage.
+
+    Between a loader and an object store there is more than these: there it may be unknown.
+    """
+    client = client_bytes_s(case.run, case.result, fails.number)
+    if client is not None and client < fails.need_bytes_s * fails.number * fails.au_pass * fails.read_share:
+        return "this client"
+    full = [
+        used.bound.ceiling.label
+        for used in utilizations(case.result.ceilings, case.point, case.parameters)
+        if used.share > (1 - APART if used.bound.ceiling.label == PLAIN_GETS else BUSY)
+    ]
+    medium = find_medium(case)
+    return next((label for label in full if label != PLAIN_GETS), medium.shown_by_plain if full else medium.limit)
 
 
 def _by_plain(case: Case, found: list[tuple[Fed, int]]) -> tuple[str, dict[str, float]]:
@@ -183,7 +202,7 @@ def _by_plain(case: Case, found: list[tuple[Fed, int]]) -> tuple[str, dict[str, 
         return "", {}
     feeds, need = plain.feeds(first, largest), first.need_bytes_s * first.read_share * first.au_pass
     says = (
-        f" By {plain.title} with {plural(largest * plain.threads_each, 'thread')} ({format_bytes_s(reached)}), it "
+        f" By {plain.title} with {plain.count_workers(largest)} ({format_bytes_s(reached)}), it "
         f"would feed {feeds if feeds < largest else f'all {largest}'}; the rate is enough for {reached / need:.1f}."
     )
     return says, {"plain_most": feeds, "plain_bytes_s": reached, "plain_by_throughput": reached / need}
@@ -221,16 +240,15 @@ def training_plain(case: Case) -> Verdict | None:
     off, fed, reached, loaded, at = worst
     here = Case(case.run, case.result, at)
     says = f"The loader gets {format_bytes_s(loaded)}, {plain.title} with "
-    says += f"{plural(fed.number * plain.threads_each, 'thread')} get {format_bytes_s(reached)}."
+    says += f"{plain.count_workers(fed.number)} get {format_bytes_s(reached)}."
     evidence = {"loader_bytes_s": loaded, "plain_bytes_s": reached, "apart": off, "tolerance": APART}
     if loaded > reached:
         return Verdict(
             "warning",
             f"The loader is {percent(off)} faster than plain reads of the same storage ({fed.who}). {says} "
-            "Possible causes: a cache, or storage that serves many files better than one.",
+            f"Possible causes: {plain.medium.gains}.",
             evidence,
-            "Use more samples than fit in memory, or direct I/O, and see whether both agree: "
-            + here.command(direct=True),
+            plain.medium.recheck + here.command(**plain.medium.changes),
             points=(at,),
         )
     client = client_bytes_s(case.run, case.result, fed.number)
@@ -238,7 +256,7 @@ def training_plain(case: Case) -> Verdict | None:
     why = (
         f"The loader itself delivers no more than {format_bytes_s(client)} from memory."
         if slow and client is not None
-        else "Possible causes: opening files, waiting for whole batches, or parsing."
+        else f"Possible causes: {plain.medium.losses}."
     )
     return Verdict(
         "warning",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hwdyno.explain.findings.applies import Rule
+from hwdyno.explain.findings.object_store import SLOW_DOWN
 from hwdyno.explain.findings.rule import Case, Verdict, as_number, percent
 from hwdyno.explain.findings.training import OF_LOADER
 from hwdyno.model.units import format_bytes, format_count, plural
@@ -17,7 +18,7 @@ _MAX_NAMED = 3
 def training_other_data(case: Case) -> Verdict | None:
     """Data of another workload in the folder: no figure is valid."""
     note = next((note for note in case.point.notes if note.code in {"other_workload", "no_step"}), None)
-    if note is None:
+    if note is None or (note.code == "no_step" and case.point.faults):  # Then those say why.
         return None
     size = case.point.details.get("dataset_bytes")
     return Verdict(
@@ -49,8 +50,11 @@ def training_faults(case: Case) -> Verdict | None:
 
 
 def _remedy(case: Case) -> str:
+    if any(SLOW_DOWN in fault.says for fault in case.point.faults):
+        fewer = max(1, int(case.number("read_threads") or 1) // 2)
+        return f"{case.on_faults}, or use fewer readers: {case.command(read_threads=fewer)}"
     if any(fault.operation == "get" for fault in case.point.faults):
-        return f"Check the store's log and its limit of requests per second, then: {case.command()}"
+        return f"{case.on_faults}, then: {case.command()}"
     if any(fault.operation == "read" and fault.errno for fault in case.point.faults):
         return "Check dmesg and the drive's health (smartctl -a): the storage returned read errors."
     return f"Remove the named files. Then generate them again: {case.command_with({'generate': None})}"

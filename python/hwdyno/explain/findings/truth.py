@@ -257,7 +257,7 @@ def faults(case: Case) -> Verdict | None:
         "invalid" if share > GRAVE_FAULTS else "warning",
         f"{failed if operations else 'No operation is known to have succeeded'} ({case.label}). Faults: {kinds}.",
         {"faults": count, "operations": operations, "share": share},
-        f"{case.resource.on_faults}, then: {case.command()}",
+        f"{case.on_faults}, then: {case.command()}",
         weight=share,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hwdyno.measure.experiments.experiment import Experiment
 from hwdyno.measure.sweep import Sweep
-from hwdyno.model.kernels import TRAINING_LOADER
+from hwdyno.model.kernels import TRAINING_CHECKPOINT, TRAINING_LOADER
 
 KERNEL = TRAINING_LOADER
 
@@ -33,7 +33,7 @@ CLIENT = Experiment(
 CHECKPOINT = Experiment(
     name="training.checkpoint",
     asks="Checkpoint save and load",
-    kernel="training_checkpoint",
+    kernel=TRAINING_CHECKPOINT,
     load="ranks",
     sweep=Sweep(ranks=8),
     named_as={"model": "checkpoint"},

@@ -155,7 +155,10 @@ KIND = Kind(
     ),
     chosen_by="kv_cache",
     kernel=KERNEL,
-    hidden={"path", "endpoint", "ca_file", "bytes_per_token", "scale", "model", "storage", "seed", "interval_s"},
+    hidden={
+        *("path", "endpoint", "ca_file", "timeout"),
+        *("bytes_per_token", "scale", "model", "storage", "seed", "interval_s"),
+    },
     experiments=("inference.kv_cache",),
     takes_stores=True,
     brief={"kv_cache": "llama3.1-8b"},

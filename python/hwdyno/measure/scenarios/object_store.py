@@ -70,7 +70,7 @@ def make(request: Request, host: Host) -> Scenario:
         base += "/"
     prefix = f"{base}hwdyno-{secrets.token_hex(8)}/"
     fixed: Parameters = {"endpoint": endpoint, "bucket": str(options["bucket"])}
-    threads = max(1, min(MAX_THREADS, host.topology().processors // 2))
+    threads = count_client_threads(host)
     settled: Parameters = {"prefix": prefix, "client_threads": threads, "tls": endpoint.startswith("https://")}
     if make_site(host).several:
         settled["client"] = 1
@@ -94,6 +94,11 @@ def make(request: Request, host: Host) -> Scenario:
     link_bytes_s = object_prices.find_link(host.survey(request.places[0][1]))
     costs = partial(object_prices.describe_costs, plan, objects.layouts, prices, link_bytes_s, clients)
     return replace(scenario, costs=costs)
+
+
+def count_client_threads(host: Host) -> int:
+    """Threads that send and receive, unless they are given."""
+    return max(1, min(MAX_THREADS, host.topology().processors // 2))
 
 
 def _choose(request: Request) -> list[Experiment]:
@@ -280,6 +285,6 @@ KIND = Kind(
         Option("--create-bucket", "make the bucket where there is none", kind=bool, default=False),
     ),
     kernel=OBJECT_REQUESTS,
-    hidden={"endpoint", "bucket", "prefix", "tls", "ca_file", "mix", "seed", "client"},
+    hidden={"endpoint", "bucket", "prefix", "tls", "ca_file", "mix", "seed", "client", "existing"},
     experiments=EXPERIMENTS,
 )

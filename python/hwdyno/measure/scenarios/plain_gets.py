@@ -1,58 +1,57 @@
-"""Plain ranged GETs to compare a workload in an object store with: its reads' size and connections, in the same run."""
+"""Plain GETs to compare a training workload with: of the data set's own objects, with as many in flight as readers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import reduce
-from operator import add
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from hwdyno.analysis.ceilings.inference import name_plain_gets
+from hwdyno.analysis.ceilings.loader_reads import OBJECTS
+from hwdyno.formats.workload import TrainingWorkload
 from hwdyno.measure.scenarios.object_folder import reach_below
 from hwdyno.model.kernels import OBJECT_REQUESTS
+from hwdyno.model.words import Parameters
 
 if TYPE_CHECKING:
     from hwdyno.measure.experiments import Experiment
-    from hwdyno.measure.plan import Planned
 
-OBJECTS = 4
-MIN_BYTES, MAX_BYTES = 1 << 20, 256 << 20
-"""Bytes of an object: all together are as large as what they are compared with, where that is neither tiny nor huge."""
+PLAIN_S = 2.0
+_BY_SAMPLE = {"tfrecord", "hdf5", "bin"}
+"""Formats of which a batch is a range of a shard; of Parquet a column of a row group, of others a whole object."""
 
 
 def make_experiment(
-    workload: Experiment, loads: Iterable[tuple[int, int]], read_bytes: int, total_bytes: int
+    workload: TrainingWorkload,
+    where: tuple[str, Path],
+    in_flight: Sequence[int],
+    threads: int,
+    reached: Parameters,
 ) -> Experiment:
-    """The experiment beside a workload, whose folder in the store it shares: each load is threads and connections."""
+    """The experiment for one storage, by its name and the data set's folder, with as many client threads."""
     from hwdyno.measure.experiments import Experiment
     from hwdyno.measure.sweep import Sweep
 
-    folder = Path(str(workload.settled["path"]))
-    reached = {name: value for name, value in workload.settled.items() if name in {"endpoint", "ca_file"}}
-    below = reach_below(folder, reached)
-    object_bytes = min(max(total_bytes // OBJECTS, MIN_BYTES, read_bytes), max(MAX_BYTES, read_bytes))
-    points = [Sweep(concurrency=connections, client_threads=threads) for threads, connections in sorted({*loads})]
+    storage, folder = where
+    below = reach_below(folder / "train", reached)
+    fixed: Parameters = {name: below.pop(name) for name in ("endpoint", "bucket")}
+    range_size = _find_range(workload)
+    fixed |= {"operation": "range", "range_size": range_size} if range_size else {"operation": "get"}
     return Experiment(
-        name=name_plain_gets(workload.name),
-        asks=f"Plain GETs at the size of {workload.name.partition('.')[2]}",
+        name=f"{OBJECTS}{workload.name}{f'@{storage}' if storage else ''}",
+        asks=f"Plain GETs of the objects of {workload.name}",
         kernel=OBJECT_REQUESTS,
         load="concurrency",
-        sweep=reduce(add, points),
-        fixed={
-            "endpoint": below["endpoint"],
-            "bucket": below["bucket"],
-            "operation": "range",
-            "range_size": read_bytes,
-            "object_size": object_bytes // read_bytes * read_bytes,
-        },
-        settled={
-            **{name: value for name, value in below.items() if name not in {"endpoint", "bucket"}},
-            "objects": OBJECTS,
-        },
+        sweep=Sweep(concurrency=tuple(in_flight)),
+        fixed={**fixed, "object_size": int(workload.record_bytes * workload.samples_per_file)},
+        settled={**below, "existing": workload.format, "client_threads": threads},
+        writes=lambda *_: 0.0,
     )
 
 
-def read_layout(planned: Planned) -> dict[str, Any]:
-    """The parameters of the layout of the objects that a planned experiment reads."""
-    return {name: planned.fixed[name] for name in ("object_size", "objects")}
+def _find_range(workload: TrainingWorkload) -> int:
+    """Bytes of a request for a part of an object; 0 where a request is for a whole one."""
+    if workload.format == "parquet":
+        return max(1, int(workload.row_group * workload.record_bytes / max(1, workload.columns)))
+    if workload.format in _BY_SAMPLE and workload.batch_size < workload.samples_per_file:
+        return int(workload.batch_size * workload.record_bytes)
+    return 0

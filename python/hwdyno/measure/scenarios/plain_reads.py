@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hwdyno.analysis.ceilings.loader_reads import FILES
 from hwdyno.formats.workload import TrainingWorkload
 from hwdyno.measure.scenarios.preparation import Interrupted, Preparation, Says, make_error
 from hwdyno.measure.scenarios.request import free_bytes
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from hwdyno.measure.hosts import Host
     from hwdyno.measure.plan import Plan
 
-NAME = "storage.pattern."
 FOLDER, FILE = "hwdyno-plain-reads", "data"
 FILE_BYTES = 1 << 30
 ROOM_SHARE = 0.1
@@ -45,7 +45,7 @@ def make_experiment(
     from hwdyno.measure.sweep import Sweep
 
     storage, path = where
-    jobs = sorted({number * max(1, count) for number in accelerators for count in readers})
+    jobs = count_readers(accelerators, readers)
     first = {name: _first(values) for name, values in given.items()}
     block = parse_size(first["transfer_size"]) if "transfer_size" in first else workload.transfer_size
     least, room = block * jobs[-1], int(free_bytes(path) * ROOM_SHARE)
@@ -55,13 +55,18 @@ def make_experiment(
         "time_based": False, "runtime": 0.0, "ramp_time": 0.0,
     }  # fmt: skip
     return Experiment(
-        name=f"{NAME}{workload.name}{f'@{storage}' if storage else ''}",
+        name=f"{FILES}{workload.name}{f'@{storage}' if storage else ''}",
         asks=f"Plain reads at the size of {workload.name}",
         kernel=STORAGE_BLOCKS,
         load="numjobs",
         sweep=Sweep(numjobs=tuple(jobs)),
         fixed=fixed,
     )
+
+
+def count_readers(accelerators: Sequence[int], readers: Sequence[int]) -> list[int]:
+    """How many readers those numbers of accelerators have together, each with those numbers of readers."""
+    return sorted({number * max(1, count) for number in accelerators for count in readers})
 
 
 def _first(values: Any) -> Any:
@@ -72,7 +77,7 @@ def _first(values: Any) -> Any:
 
 def list_files(plan: Plan) -> tuple[PlainFile, ...]:
     """The files that a plan's plain reads are of."""
-    mine = [planned for planned in plan.experiments if planned.experiment.name.startswith(NAME)]
+    mine = [planned for planned in plan.experiments if planned.experiment.name.startswith(FILES)]
     sizes = {Path(str(planned.fixed["path"])): int(planned.fixed["size"] or 0) for planned in mine}
     return tuple(
         PlainFile(

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from hwdyno.formats.workload import TrainingWorkload
 from hwdyno.measure.plan import WRITE_BYTES_S
-from hwdyno.measure.scenarios import plain_reads
+from hwdyno.measure.scenarios import plain_gets, plain_reads
 from hwdyno.measure.scenarios.file_data_set import DataSet
 from hwdyno.measure.scenarios.kinds import Kind
 from hwdyno.measure.scenarios.object_data_set import has_data, make_object_data_set
 from hwdyno.measure.scenarios.object_folder import CA_FILE, ENDPOINT, name_folder, reach
+from hwdyno.measure.scenarios.object_store import count_client_threads
 from hwdyno.measure.scenarios.preparation import Preparation
 from hwdyno.measure.scenarios.request import Chosen, Option, Request, bytes_below, free_bytes
 from hwdyno.measure.scenarios.scenario import Scenario
@@ -115,7 +116,7 @@ def make(request: Request, host: Host) -> Scenario:
     timed = {} if is_divided else {"runtime": runtime_s or UNLIMITED_S}
     chosen = [(experiment, {**timed, **axes}) for experiment, axes in chosen]
     if request.wants("training.accelerators") and not options["no_plain"] and not options["generate"]:
-        chosen += [] if "compute" in given else _plain_reads(targets, request, given)
+        chosen += [] if "compute" in given else _plain_reads(targets, request, given, host, is_divided=is_divided)
     plan = request.plan(chosen, host)
     if not request.is_brief:
         low, high = care.repeats
@@ -283,7 +284,8 @@ def _accelerators(target: StoredDataSet, request: Request, given: Mapping[str, A
         base, more = ACCELERATORS, brief
         if target.objects is not None:
             # This host has no page cache of a store, and no peer reads it here.
-            base, more = replace(base, fixed={"cache": "keep", "seed": 10}, peers=()), reach(request)
+            base = replace(base, fixed={"seed": 10}, peers=())
+            more = {**brief, "cache": "keep", **reach(request)}
         experiment = replace(_on(base, kind, target, more), name=f"training.{label}{where}")
         yield request.as_part(experiment, BRIEF_RUNTIME_SHARE), given
 
@@ -315,16 +317,22 @@ def _client(
     return experiment, {**options, "runtime": CLIENT_S}
 
 
-def _plain_reads(targets: list[StoredDataSet], request: Request, given: Mapping[str, Any]) -> list[Chosen]:
-    """Plain reads on each storage, with each workload's size and threads."""
+def _plain_reads(
+    targets: list[StoredDataSet], request: Request, given: Mapping[str, Any], host: Host, *, is_divided: bool
+) -> list[Chosen]:
+    """Plain reads on each storage, with each workload's size and threads; of a store plain GETs."""
     numbers, readers = _accelerator_counts(given), given.get("read_threads")
     max_bytes = BRIEF_PLAIN_BYTES if request.is_brief else plain_reads.FILE_BYTES
     found: list[Chosen] = []
     for target in {(target.storage, target.workload.name): target for target in targets}.values():
-        if target.objects is not None:
-            continue
         threads = _numbers(readers, "read-threads", 0) if readers else [target.workload.read_threads]
-        place = (target.storage if len(targets) > 1 else "", target.path)
+        place = (target.storage if len(targets) > 1 else "", target.objects or target.path)
+        if target.objects is not None:
+            in_flight, clients = plain_reads.count_readers(numbers, threads), count_client_threads(host)
+            experiment = plain_gets.make_experiment(target.workload, place, in_flight, clients, reach(request))
+            timed = {} if is_divided else {"runtime": plain_gets.PLAIN_S}
+            found.append((request.as_part(experiment, BRIEF_CLIENT_SHARE), timed))
+            continue
         found.append((plain_reads.make_experiment(target.workload, place, numbers, threads, given, max_bytes), {}))
     return found
 

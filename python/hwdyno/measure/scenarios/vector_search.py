@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hwdyno.analysis.ceilings.inference import name_plain_gets
-from hwdyno.measure.scenarios import plain_gets
+from hwdyno.measure.scenarios import plain_ranges
 from hwdyno.measure.scenarios.kinds import Kind
 from hwdyno.measure.scenarios.object_folder import (
     ObjectFolder,
@@ -225,7 +225,7 @@ def make_object_index(search: Experiment, plan: Plan, host: Host, reached: Param
     """The index in an object store that an experiment of a plan searches."""
     planned = {planned.experiment.name: planned for planned in plan.experiments}
     given, whole = _builder_parameters(planned[search.name].fixed, host)
-    folder, plain = Path(str(given["path"])), plain_gets.read_layout(planned[name_plain_gets(search.name)])
+    folder, plain = Path(str(given["path"])), plain_ranges.read_layout(planned[name_plain_gets(search.name)])
     description = f"index: {whole['index']} of {whole['vectors']} vectors of {whole['dim']} dimensions in"
     return ObjectIndex(
         description=f"{description} {show_folder(format_place(folder))} (built and removed)",
@@ -251,7 +251,7 @@ def _plain(
     whole = {**{axis.name: axis.default for axis in shape}, **search.fixed}
     beams = values("beam", [declared["beam"].default])
     loads = [(threads, threads * beam) for threads in values("threads", search.sweep.axes["threads"]) for beam in beams]
-    return plain_gets.make_experiment(search, loads, read_bytes(whole), file_bytes(whole))
+    return plain_ranges.make_experiment(search, loads, read_bytes(whole), file_bytes(whole))
 
 
 def make_index(fixed: Parameters, host: Host, *, keeps: bool) -> Index:

@@ -26,9 +26,9 @@ struct Listing {
 }
 
 /// Lists a folder, or the objects of a place in a bucket.
-fn list(layout: &Layout, parameters: &Parameters) -> Result<Listing, Error> {
+fn list(layout: &Layout, parameters: &Parameters, stop: &Stop) -> Result<Listing, Error> {
     if let Some(place) = Place::of(&layout.folder, &parameters.dataset.reach)? {
-        let listed = objects::list(place, layout.format)?;
+        let listed = objects::list(place, layout.format, stop)?;
         return Ok(Listing { paths: listed.names, others: listed.others, objects: Some(listed.objects) });
     }
     let (paths, others) = dataset::list(&layout.folder, layout.format)?;
@@ -53,8 +53,9 @@ pub(super) fn source(
     parameters: &Parameters,
     ledger: &Ledger,
     notes: &mut Vec<Note>,
+    stop: &Stop,
 ) -> Result<Source, Error> {
-    let Listing { mut paths, others, objects } = list(layout, parameters)?;
+    let Listing { mut paths, others, objects } = list(layout, parameters, stop)?;
     let ending = layout.format.word();
     if paths.is_empty() {
         let found =

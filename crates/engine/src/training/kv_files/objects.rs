@@ -103,8 +103,6 @@ impl Shelf {
         if buffers.stop.is_set() {
             return Ended::Halted;
         }
-        // A missing object is as a missing file: the others go on.
-        let errno = if failure == Failure::Missing { libc::ENOENT } else { 0 };
-        Ended::Failed(operation, errno, format!("{}: {}", self.path(entry).display(), failure.says()))
+        Ended::Failed(operation, failure.errno(), format!("{}: {}", self.path(entry).display(), failure.says()))
     }
 }
