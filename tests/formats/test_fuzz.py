@@ -24,7 +24,7 @@ from hwdyno.system import foreign
 from hwdyno.system.foreign import Table
 from read_format import read_run
 
-INPUTS = sample(60, 1000)
+INPUTS = sample(36, 1000)
 """A reader; `make fuzz` goes on from there, guided by coverage."""
 NAMES = {target.name for target in TARGETS}
 
