@@ -61,28 +61,23 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.fixture(autouse=True)
-def alone(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Tests that measure here at the same time in other processes are no other Runs, and none goes to the user's."""
+def surroundings(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """What every test finds; as a fixture each, these would take seconds of all tests together."""
+    # Tests that measure here at the same time in other processes are no other Runs, and none goes to the user's.
     monkeypatch.setattr(concurrent_runs, "NAME", f"hwdyno-test-{os.getpid()}")
     monkeypatch.setenv("HWDYNO_HOME", str(tmp_path_factory.getbasetemp() / "home"))
-
-
-@pytest.fixture(autouse=True)
-def no_part_fails(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bug in a part of an answer fails the test that meets it, but for those that plant it."""
-
-    def strict(error: BaseException) -> str:
-        raise error
-
+    # A bug in a part of an answer fails the test that meets it, but for those that plant it.
     if request.module.__name__ != "test_failed_parts":
-        monkeypatch.setattr(failures, "describe_bug", strict)
-
-
-@pytest.fixture(autouse=True)
-def volatile(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs of simulated machines need not outlive the power: waiting for the disk took a third of their time."""
+        monkeypatch.setattr(failures, "describe_bug", _raise)
+    # Runs of simulated machines need not outlive the power: waiting for the disk took a third of their time.
     if request.node.get_closest_marker("machine") is None:
         monkeypatch.setattr(os, "fsync", lambda _file: None)
+
+
+def _raise(error: BaseException) -> str:
+    raise error
 
 
 SIMULATED = ("test_findings", "test_never_fooled", "test_training_findings", "test_network_findings", "test_open_loop")

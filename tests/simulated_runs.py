@@ -13,7 +13,7 @@ from hwdyno.model.words import ExperimentResult, Finding, Measurement, Parameter
 from made_experiment import made_experiment
 from simulation.host import SimulatedHost, SimulatedMachine
 
-MACHINES = range(20_000, 20_000 + sample(30, 200))
+MACHINES = range(20_000, 20_000 + sample(16, 200))
 """Random machines on which no rule or tolerance was tuned."""
 FIXED: Parameters = {"direct": True, "ioengine": "io_uring", "size": 1 << 30, "runtime": 1.0, "interval_s": 0.05}
 TWO_POINTS: tuple[Parameters, ...] = (

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from here import not_packaged, shortly
+from here import not_packaged, sample, shortly
 from hwdyno.system.foreign import parse_toml
 
 ROOT = Path(__file__).parents[1]
@@ -49,7 +49,7 @@ def test_wheels_are_there_for_stated_glibc_and_no_older(row: tuple[str, str]) ->
     python, glibc = row
     if UV is None:
         not_packaged("uv is missing; make wheel installs it")
-    for machine in ("x86_64", "aarch64"):
+    for machine in ("x86_64", "aarch64")[: sample(1, 2)]:
         found = resolve(python, machine, glibc)
         assert found.returncode == 0 and "numpy==" in found.stdout, found.stderr
         if glibc != OLDEST_GLIBC:

@@ -19,7 +19,7 @@ from hwdyno.analysis.samples import disagreement, two_modes
 from hwdyno.model.units import format_load
 from hwdyno.model.words import Measurement, Value
 
-MACHINES = sample(8, 40)
+MACHINES = sample(5, 40)
 
 KNEES = (
     "one queue",
@@ -52,7 +52,7 @@ def test_knee_and_its_ceiling_are_covered(family: str) -> None:
 
 @pytest.mark.parametrize("family", KNEES)
 def test_knee_and_best_load_agree(family: str) -> None:
-    for number in range(sample(6, 12)):
+    for number in range(sample(3, 12)):
         draw = np.random.default_rng((7, sum(family.encode()), number))
         curve, run = curves.read(machines.FAMILIES[family][0](draw), draw)
         if curve.state != "knee":
@@ -89,7 +89,7 @@ def test_what_has_no_knee_is_not_read_as_one(family: str) -> None:
     assert at_most(sum(found.named.values()), MACHINES, 0.01)
 
 
-@pytest.mark.parametrize("service", shortly(2, *rates.SERVICES))
+@pytest.mark.parametrize("service", shortly(1, *rates.SERVICES))
 def test_capacity_is_right_or_left_open(service: str) -> None:
     found = rates.score(service, 0.9, sample(4, 12), seed=1)
     assert at_least(found.within, found.loops - found.open, 0.9)
@@ -101,7 +101,7 @@ def test_capacity_is_right_or_left_open(service: str) -> None:
 
 
 def test_an_open_capacity_is_settled_by_the_rate_that_is_advised() -> None:
-    found = rates.score("bursty", 0.7, sample(8, 24), seed=2)
+    found = rates.score("bursty", 0.7, sample(4, 24), seed=2)
     assert found.open >= 1 and at_least(found.answered, found.open, 0.9)
     assert found.settled == found.answered
 
@@ -153,7 +153,7 @@ def test_even_arrivals_leave_less_capacity_room(arrivals: float | None, ratio: f
 
 @pytest.mark.parametrize("service", shortly(1, "exponential", "bursty"))
 def test_a_capacity_of_even_arrivals_is_right_or_left_open(service: str) -> None:
-    found = rates.score(service, 0.7, 8, random_arrivals=False, seed=1)
+    found = rates.score(service, 0.7, sample(4, 8), random_arrivals=False, seed=1)
     assert at_least(found.within, found.loops - found.open, 0.9)
 
 
@@ -170,7 +170,7 @@ def test_a_capacity_of_even_arrivals_is_right_or_left_open(service: str) -> None
         ("heavy stalls", 0.90),
     ],
 )
-@pytest.mark.parametrize("profile", ["quick", "standard"])
+@pytest.mark.parametrize("profile", shortly(1, "quick", "standard"))
 def test_an_interval_holds_the_mean(process: str, share: float, profile: str) -> None:
     experiments = sample(5, 20)
     found = repeats.score(process, profile, experiments * repeats.POINTS, seed=1)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from here import sample
 from hwdyno.analysis.curves import LOSS, fit_curves, is_loaded, relative_error, suggest_load
 from hwdyno.analysis.curves.knee import fit_knee
 from hwdyno.analysis.curves.series import read_load
@@ -66,7 +67,7 @@ def test_exact_queueing_models_have_their_knee(name: str) -> None:
     throughput, ceiling, allowed = MODELS[name]
     true_90 = load_reaching(throughput, 0.9 * ceiling)
     generator = np.random.default_rng(2026)
-    rounds, inside, off = 40, 0, []
+    rounds, inside, off = sample(12, 40), 0, []
 
     def noisy(load: int) -> float:
         return throughput(load) * (1 + NOISE * generator.standard_normal())

@@ -10,7 +10,6 @@ from hwdyno.analysis.samples import Modes, mean_half_width, plain_noise, share_i
 from hwdyno.model.words import Value
 from made_samples import levels, noise
 from scipy.special import gammaincinv
-from scipy.stats import chi2
 
 
 def test_modes_leave_open_no_more_than_their_shares_do() -> None:
@@ -93,6 +92,8 @@ def test_cut_lies_in_middle_between_levels() -> None:
 
 
 def test_shares_are_narrower_of_two_intervals() -> None:
+    from scipy import stats
+
     # Wilson's score of 10 looks at 20%: 5.67% to 50.98% (Agresti & Coull's example of the formula, z = 1.96).
     assert share_interval(0.2, 10) == pytest.approx((0.0567, 0.5098), abs=1e-3)
     assert share_interval(0.0, 10)[0] == 0.0 and share_interval(1.0, 10)[1] == 1.0
@@ -102,7 +103,7 @@ def test_shares_are_narrower_of_two_intervals() -> None:
     assert (low, high) == pytest.approx((max(wilson[0], 0.2 * 0.0253), min(wilson[1], 0.2 * 5.572)), rel=1e-2)
     few = Modes(0.6, 1.0, 0.1, 4, 20).shares()
     # Ten stays: chi-squared limits over two, as shares of 10%.
-    assert few == pytest.approx((0.1 * chi2.ppf(0.025, 20) / 20, 0.1 * chi2.ppf(0.975, 22) / 20), rel=1e-6)
+    assert few == pytest.approx((0.1 * stats.chi2.ppf(0.025, 20) / 20, 0.1 * stats.chi2.ppf(0.975, 22) / 20), rel=1e-6)
     often = Modes(0.6, 1.0, 0.9, 4, 20).shares()
     assert often == pytest.approx((1 - few[1], 1 - few[0]), rel=1e-6)
 

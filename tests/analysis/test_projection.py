@@ -21,7 +21,7 @@ from numpy.random import Generator, default_rng
 from simulated_runs import FIXED, at, experiment, make_run
 from simulation.host import SimulatedMachine
 
-SYSTEMS, NOISE, REPEATS = sample(150, 500), 0.02, 3
+SYSTEMS, NOISE, REPEATS = sample(60, 500), 0.02, 3
 FAR = (10, 100)
 """Multiples of the largest load that was measured."""
 

@@ -8,7 +8,7 @@ from hwdyno.analysis.curves.projection import outlook
 from numpy.random import default_rng
 from simulation.clients import SEEN, Clients
 
-SYSTEMS = sample(15, 500)
+SYSTEMS = sample(8, 500)
 FAR = (10, 100)
 """Multiples of the largest load that was measured."""
 LOADS = (1, 2, 4, 8, 16, 32, 64)

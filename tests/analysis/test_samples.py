@@ -29,8 +29,6 @@ from hwdyno.model.point_details import Samples
 from hwdyno.model.words import Value
 from made_point import base, make_run
 from made_samples import levels, noise
-from scipy.stats import binom, chi2, f_oneway
-from scipy.stats import f as f_law
 
 
 def test_persistence_is_that_of_the_series() -> None:
@@ -151,11 +149,13 @@ def test_few_repeats_stay_inside_where_samples_are_no_plain_noise() -> None:
 
 
 def test_disagreement_is_the_analysis_of_variance() -> None:
+    from scipy import stats
+
     values = noise(4)
     values[2] = [1.05 * value for value in values[2]]
     found = disagreement(values)
     assert found is not None
-    assert found.p_value == pytest.approx(f_oneway(*values).pvalue, rel=1e-6)
+    assert found.p_value == pytest.approx(stats.f_oneway(*values).pvalue, rel=1e-6)
     means = [np.mean(repeat) for repeat in values]
     assert found.spread == pytest.approx((max(means) - min(means)) / np.mean(means))
     assert disagreement(values[:1]) is None
@@ -322,8 +322,10 @@ def test_shared_modes_are_of_shares() -> None:
 @pytest.mark.parametrize(("lows", "shared"), [((9, 6, 2, 2, 0, 0), True), ((9, 8, 3, 1, 1, 0), False)])
 def test_an_uneven_spread_of_one_in_a_thousand_is_no_chance(lows: tuple[int, ...], shared: bool) -> None:
     """Fisher's index of dispersion, by its definition: the probability is within 25% of the limit."""
+    from scipy import stats
+
     due = sum(lows) / len(lows)
-    p_value = chi2.sf(sum((count - due) ** 2 / due for count in lows), len(lows) - 1)
+    p_value = stats.chi2.sf(sum((count - due) ** 2 / due for count in lows), len(lows) - 1)
     assert (1e-3 < p_value < 1.2e-3) if shared else (0.8e-3 < p_value < 1e-3)
     assert (shared_modes(an_experiment(*lows, of=20)) is not None) == shared
 
@@ -355,6 +357,8 @@ def test_repeats_without_scatter_are_judged() -> None:
 @pytest.mark.parametrize("ratio", [0.6, 0.95])
 def test_persistent_samples_have_fewer_degrees(ratio: float) -> None:
     """The F of the means, with variance and degrees of freedom of as many independent samples; at least one degree."""
+    from scipy import stats
+
     values = noise(5, 3, 20, 0.3, ratio)
     found, kept = disagreement(values), persistence(values)
     assert found is not None and kept >= 0.35
@@ -362,25 +366,28 @@ def test_persistent_samples_have_fewer_degrees(ratio: float) -> None:
     within = float(np.mean([np.var(repeat, ddof=1) for repeat in values])) * inflation / 20
     between = float(np.var([np.mean(repeat) for repeat in values], ddof=1))
     degrees = max(1.0, 3 * 19 / inflation)
-    assert found.p_value == pytest.approx(f_law.sf(between / within, 2, degrees), rel=1e-6)
+    assert found.p_value == pytest.approx(stats.f.sf(between / within, 2, degrees), rel=1e-6)
 
 
 def test_two_short_repeats_that_wander_have_one_degree_of_freedom() -> None:
+    from scipy import stats
+
     ramp = [[1.0 + 0.01 * at for at in range(8)], [1.3 + 0.01 * at for at in range(8)]]
     found = disagreement(ramp)
     inflation = _inflation(0.99, 8)
     assert found is not None and persistence(ramp) == 0.99 and 2 * 7 / inflation > 1
     variance = float(np.var(ramp[0], ddof=1)) * inflation / 8
-    assert found.p_value == pytest.approx(f_law.sf(0.045 / variance, 1, 14 / inflation), rel=1e-6)
+    assert found.p_value == pytest.approx(stats.f.sf(0.045 / variance, 1, 14 / inflation), rel=1e-6)
 
 
 @pytest.mark.parametrize(("points", "repeats"), [(1, 14), (2, 14), (3, 9), (4, 6), (5, 5), (6, 4), (7, 4), (8, 3)])
 def test_so_many_repeats_show_a_level_of_a_fifth_of_them(points: int, repeats: int) -> None:
     """A point misses it where it never drew it itself, and at most one of the others did."""
+    from scipy import stats
 
     def missed(count: int) -> float:
         unseen = 0.8**count
-        return float(unseen * binom.cdf(1, points - 1, 1 - unseen))
+        return float(unseen * stats.binom.cdf(1, points - 1, 1 - unseen))
 
     assert repeats_that_show(points) == repeats
     assert missed(repeats) <= 0.05 < missed(repeats - 1)

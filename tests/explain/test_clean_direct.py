@@ -29,7 +29,7 @@ pytestmark = [
     pytest.mark.slow,  # 60 real readings or more
 ]
 
-RUNS = int(os.environ.get("HWDYNO_CLEAN_RUNS", sample(30, 100)))
+RUNS = int(os.environ.get("HWDYNO_CLEAN_RUNS", sample(12, 100)))
 SIZE = 256 * MIB
 MAX_IN_FLIGHT = 128 * MIB
 KERNEL = Local().kernels()["storage_blocks"]

@@ -19,7 +19,7 @@ from hwdyno.model.words import Run, RunToRun
 from simulation.core import Core
 from test_repeatability import least, run_at
 
-PAIRS = sample(60, 250)
+PAIRS = sample(30, 250)
 EXPERIMENTS, POINTS = 4, 8
 
 

@@ -85,7 +85,7 @@ def _limit(run: Run) -> Finding | None:
     return next((finding for finding in run.findings if finding.rule == "serving_limit"), None)
 
 
-@pytest.mark.parametrize("seed", range(sample(40, 200)))
+@pytest.mark.parametrize("seed", range(sample(16, 200)))
 def test_memory_bandwidth_is_named_where_steps_wait_for_it(seed: int) -> None:
     engine = _random_engine(seed)
     found = _limit(_run(engine, seed, (2, 8)))
@@ -94,7 +94,7 @@ def test_memory_bandwidth_is_named_where_steps_wait_for_it(seed: int) -> None:
     assert f"that {engine.threads} thread" in found.says
 
 
-@pytest.mark.parametrize("seed", range(sample(40, 200)))
+@pytest.mark.parametrize("seed", range(sample(16, 200)))
 def test_an_engine_that_computes_is_not_accused_of_its_memory(seed: int) -> None:
     found = _limit(_run(_computes(_random_engine(seed)), seed, (2, 8)))
     assert found is not None and found.evidence["limit"] == "processors", seed

@@ -111,7 +111,7 @@ def test_waiting_for_wake_ups_is_named_where_the_system_counts_it() -> None:
 
 
 def test_clean_machines_have_no_waits() -> None:
-    for seed in range(sample(30, 60)):
+    for seed in range(sample(12, 60)):
         run = _run(SimulatedMachine.random(seed), *DEPTHS)
         kinds = {find_limit(Case(run, run.experiments[0], at)).kind for at in range(len(DEPTHS))}
         assert not kinds & {"memory stall", "waiting for wake-ups"}, seed

@@ -20,7 +20,7 @@ from made_point import make_case
 from simulated_runs import list_rules, the
 from simulation.gpu import INTENSITIES, MEMORY_BYTES_S, Gpu
 
-SEEDS = range(40_000, 40_000 + sample(10, 200))
+SEEDS = range(40_000, 40_000 + sample(5, 200))
 RULES = {"gpu_clock_fell", "gpu_link_narrow", "gpu_pageable", "gpu_one_way"}
 LOADING = {"gpu_load_waits", "gpu_load_in_turn"}
 
@@ -221,7 +221,7 @@ def by_array(seed: int, **planted: Any) -> Run:
 
 def test_bandwidth_above_memory_is_l2() -> None:
     """A triad of 24 MiB fits 40 MiB of L2, which is 2.5 times as fast as the memory."""
-    for seed in range(sample(20, 40)):
+    for seed in range(sample(8, 40)):
         run = by_array(seed, cache=(40 * MEBI, 2.5))
         assert list_rules(run.findings) & SMALL == {"gpu_fits_cache"}, seed
         found = the(run, "gpu_fits_cache")
@@ -232,7 +232,7 @@ def test_bandwidth_above_memory_is_l2() -> None:
 
 def test_passes_that_take_the_same_time_are_bound_by_their_start() -> None:
     """A start of 8 us is 12 MB of the memory's time: a pass over half of it takes hardly longer than the smallest."""
-    for seed in range(sample(20, 40)):
+    for seed in range(sample(8, 40)):
         run = by_array(seed, start_s=8e-6)
         assert list_rules(run.findings) & SMALL == {"gpu_launch_bound"}, seed
         found = the(run, "gpu_launch_bound")
@@ -242,7 +242,7 @@ def test_passes_that_take_the_same_time_are_bound_by_their_start() -> None:
 
 @pytest.mark.parametrize("planted", [{}, {"cache": (40 * MEBI, 1.1)}], ids=["no cache", "a cache hardly faster"])
 def test_a_bandwidth_of_the_memory_alone_is_explained_by_nothing_else(planted: dict[str, Any]) -> None:
-    for seed in range(sample(20, 40)):
+    for seed in range(sample(8, 40)):
         assert not list_rules(by_array(seed, **planted).findings) & SMALL, seed
 
 

@@ -21,7 +21,7 @@ from hwdyno.studies.kubernetes_ai_inference import SIDE_BY_SIDE
 from made_experiment import made_experiment
 from style import find_faults
 
-MACHINES = sample(60, 200)
+MACHINES = sample(24, 200)
 REPEATS = 4
 Found = Callable[..., dict[str, list[Finding]]]
 

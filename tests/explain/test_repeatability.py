@@ -37,7 +37,7 @@ from simulation.host import SimulatedHost, SimulatedMachine
 EXPERIMENTS = ("memory.grid", "memory.threads", "memory.levels", "memory.latency", "memory.loaded")
 RUNS = 4
 MACHINES = sample(2, 6)
-HISTORIES = sample(60, 200)
+HISTORIES = sample(30, 200)
 
 
 def run_at(core: Core, begun_s: float, seed: int, path: Path) -> Run:
@@ -139,6 +139,12 @@ def in_sequence(core: Core, seed: int, path: Path, runs: int) -> list[Run]:
     return kept
 
 
+@cache
+def steady_sequence() -> list[Run]:
+    """Nine runs of a machine that stays as it is."""
+    return in_sequence(Core.random(3), 3, Path(), 9)
+
+
 def across_runs(run: Run) -> dict[tuple[str, str], tuple[float, float]]:
     """What another run may read: the interval of the repeats and the spread between runs, as independent."""
     found = {}
@@ -184,8 +190,7 @@ def test_earlier_runs_widen_no_interval(tmp_path: Path) -> None:
 
 
 def test_a_steady_machine_has_a_narrow_spread_and_another_question_tells_nothing(tmp_path: Path) -> None:
-    core = Core.random(3)
-    kept = in_sequence(core, 3, tmp_path, 9)
+    core, kept = Core.random(3), steady_sequence()
     spreads = [experiment.run_to_run for experiment in kept[-1].experiments]
     # The prior of 3% counts for 2 of 9 degrees of freedom, twice: for the other experiments, and beside them for each.
     least = 0.03 * 2 / 9
@@ -287,8 +292,7 @@ def test_what_differs_between_runs_is_finding(tmp_path: Path) -> None:
         if finding.rule == "between_runs"
     ]
     assert findings and 0.02 < findings[0].evidence["deviation"] < 0.15 and findings[0].evidence["earlier_runs"] == 4
-    clean = in_sequence(Core.random(5), 5, tmp_path, 9)[-1]
-    assert not [finding for finding in explain(clean).findings if finding.rule == "between_runs"]
+    assert not [finding for finding in explain(steady_sequence()[-1]).findings if finding.rule == "between_runs"]
 
 
 @pytest.mark.parametrize(("deviation", "values", "within"), [

@@ -19,7 +19,7 @@ from made_experiment import ON_ONE_HOST, made_experiment
 from simulation.core import Core
 from simulation.host import SimulatedHost, SimulatedMachine
 
-SEEDS = range(sample(3, 12))
+SEEDS = range(sample(2, 12))
 SET = 512 << 20
 TROUBLE = {"noisy_neighbour", "wrong_result", "throttled", "not_steady", "little", "physical_ceiling", "wrong_node"}
 OPERATIONS: list[Parameters] = [

@@ -21,7 +21,7 @@ from hwdyno.system.store import Store, open_store
 
 RUNS, FIGURES, EDGE = 30, 40, 6
 """Size of a simulated history; a change is planted at least ``EDGE`` runs from its ends."""
-HISTORIES = sample(20, 100)
+HISTORIES = sample(8, 100)
 
 
 def normal(rng: random.Random, count: int) -> list[float]:
@@ -73,7 +73,7 @@ def test_nothing_is_invented_in_flat_histories(noise: Callable[[random.Random, i
 def test_planted_changes_are_dated(noise: Callable[[random.Random, int], list[float]], share: float) -> None:
     """10% at 3% noise: at the right run or one beside it in 90%, whether one figure changes or all of them do."""
     found = planted = covered = 0
-    for seed in range(sample(4, 12) if share else sample(20, 40)):
+    for seed in range(sample(2, 12) if share else sample(10, 40)):
         rng = random.Random(1000 + seed)
         at, ratio = rng.randrange(EDGE, RUNS - EDGE), rng.choice((0.9, 1.1))
         series = flat(seed, noise)
@@ -115,7 +115,8 @@ def test_a_drift_is_no_step() -> None:
 def test_runs_that_resemble_the_one_before_are_no_change() -> None:
     """Levels that wander slowly part any history somewhere; the resemblance of neighbours shows it."""
     wrong = 0
-    for seed in range(40):
+    histories = sample(10, 40)
+    for seed in range(histories):
         rng = random.Random(seed)
         series = {}
         for figure in range(FIGURES):
@@ -126,7 +127,7 @@ def test_runs_that_resemble_the_one_before_are_no_change() -> None:
             series[figure] = values
         wrong += any(trend.changes for trend in find_trends(series).values())
     # Shuffling alone would name a change in most of them.
-    assert wrong <= 12, wrong
+    assert wrong <= 0.3 * histories, wrong
 
 
 @pytest.mark.parametrize("values", [[], [1.0], [1.0] * (MIN_RUNS - 1), [1.0] * 40, [0.0] * 40, [1.0, 0.0] * 20])

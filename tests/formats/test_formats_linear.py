@@ -14,9 +14,14 @@ from hwdyno.formats import collapse_blanks, list_formats, read_every
 from hwdyno.formats.by_shape import read_by_shape
 from hwdyno.model.words import UserError
 
-BYTES = 1_000_000
-CPU_S = 2.0
-"""A reader takes under 1 s; a shared core may take twice that, and a square of the length takes minutes."""
+WHOLE = 1_000_000
+BYTES = sample(250_000, WHOLE)
+CPU_S = 2e-6
+"""The limit for a byte: a reader takes half of it, and a shared core may take twice that.
+
+A square of the length takes minutes of 1 MB, and a sixteenth of that for a quarter of the length, where the limit is
+half a second.
+"""
 UNITS = (" ", "\n", "\t \n", "1", ".", "a", "-", "|", "#\n", "1\n", "1.5 ", "1 MB/s ", "[", "a: ")
 DATA = Path(__file__).parents[1] / "data"
 
@@ -35,7 +40,7 @@ def sample_outputs() -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def limited(cpu_s: float = CPU_S) -> Iterator[None]:
+def limited(cpu_s: float) -> Iterator[None]:
     """End with an error what takes more CPU time than this; other processes hardly change that time."""
 
     def end(*_: object) -> None:
@@ -50,25 +55,30 @@ def limited(cpu_s: float = CPU_S) -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
-def hostile(unit: str) -> str:
-    return unit * (BYTES // len(unit))
+def hostile(unit: str, length: int = BYTES) -> str:
+    return unit * (length // len(unit))
 
 
 @pytest.mark.parametrize("unit", shortly(10, *UNITS), ids=repr)
 def test_each_reader_ends_in_time(unit: str) -> None:
     for name, form in list_formats().items():
+        # What is imported and compiled once is no matter of the length.
+        with contextlib.suppress(UserError):
+            form.read(unit * 20, name)
         known = sample_outputs().get(name, "").rstrip("\n")
         # What follows a tool's own output reaches further into its reader than what is alone.
         for before in [known, ""][: sample(1, 2 if known else 1)]:
             text = collapse_blanks(before + "\n" * bool(before) + hostile(unit))
-            with limited(), contextlib.suppress(UserError):
+            with limited(CPU_S * BYTES), contextlib.suppress(UserError):
                 if form.recognizes(text) or not before:
                     form.read(text, name)
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=repr)
 def test_all_of_them_together_end_in_time(unit: str) -> None:
-    with limited(4 * CPU_S), contextlib.suppress(UserError):
+    with contextlib.suppress(UserError):
+        read_every(unit * 20, "short")
+    with limited(4 * CPU_S * BYTES), contextlib.suppress(UserError):
         read_every(hostile(unit), "hostile")
 
 
@@ -88,5 +98,6 @@ SHAPES = ("a: 1 MB/s\n", "a|1 MB/s|2 MB/s\n", "a:\n", "### a\n", "1 ms\n", "a: 1
 
 @pytest.mark.parametrize("unit", SHAPES, ids=repr)
 def test_a_reader_by_shape_ends_in_time(unit: str) -> None:
-    with limited(), contextlib.suppress(UserError):
-        read_by_shape(hostile(unit), "hostile")
+    # It reads to its limit of results, however long the text, so that a shorter one would take as long.
+    with limited(CPU_S * WHOLE), contextlib.suppress(UserError):
+        read_by_shape(hostile(unit, WHOLE), "hostile")

@@ -24,8 +24,10 @@ from hwdyno.system import foreign
 from hwdyno.system.foreign import Table
 from read_format import read_run
 
-INPUTS = sample(60, 1000)
+INPUTS = sample(36, 1000)
 """A reader; `make fuzz` goes on from there, guided by coverage."""
+MORE = {"override": sample(60, 1000)}
+"""A reader that refuses nearly all of them."""
 NAMES = {target.name for target in TARGETS}
 
 
@@ -140,9 +142,10 @@ def test_no_document_is_parsed_around_door() -> None:
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 def test_a_spoilt_input_is_accepted_or_refused_in_one_line(target: Target) -> None:
-    inputs = mutants(target.corpus(), target.words, INPUTS, zlib.crc32(target.name.encode()))
+    count = MORE.get(target.name, INPUTS)
+    inputs = mutants(target.corpus(), target.words, count, zlib.crc32(target.name.encode()))
     accepted = sum(_accepts(target, data) for data in inputs)
-    assert 0 < accepted < INPUTS, "the inputs are all alike to it"
+    assert 0 < accepted < count, "the inputs are all alike to it"
 
 
 def _accepts(target: Target, data: bytes) -> bool:

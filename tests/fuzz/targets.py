@@ -390,9 +390,11 @@ TARGETS = (
     Target("fio_line", _fio_line, words=tuple(f"--{word}=" for word in (*SUPPORTED, *HARMLESS, "name", "output"))),
     Target("iolog", _iolog, words=("add", "read", "write", "trim", "wait")),
     Target(
-        "dlio_yaml", _workload, words=(*dlio_yaml.known_keys(), "&a", "*a", "<<: *a", "!!int", "!!timestamp x", "!!set")
+        "dlio_yaml",
+        _workload,
+        words=(*sorted(dlio_yaml.known_keys()), "&a", "*a", "<<: *a", "!!int", "!!timestamp x", "!!set"),
     ),
-    Target("override", _overrides, words=(*dlio_yaml.known_keys(), "++workload.")),
+    Target("override", _overrides, words=(*sorted(dlio_yaml.known_keys()), "++workload.")),
     Target("plan", _plan, words=_PLAN_WORDS),
     Target("scenario_plan", _scenario_plan, seeds=("fuzz/plan",), words=_PLAN_WORDS),
     Target("workload", _workloads, words=tuple(field.name for field in fields(workload.TrainingWorkload))),

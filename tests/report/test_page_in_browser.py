@@ -33,6 +33,7 @@ pytestmark = pytest.mark.browser
 def test_every_chart_is_drawn_with_no_complaint_and_no_request(name: str, browser: Any, tmp_path: Path) -> None:
     opened(browser, name, tmp_path)
     assert seen(browser) == pictures(find_run(name))
+    assert browser.execute_script(OVERLAPS) == []
     assert complaints(browser) == []
     assert requests(browser) == set()
     assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
@@ -57,7 +58,7 @@ return worst;
 """
 
 
-@pytest.mark.parametrize("name", shortly(1 + len(made_run.ALL), "machine", *made_run.ALL, "huge"))
+@pytest.mark.parametrize("name", shortly(1, "machine", "huge"))
 def test_no_label_of_a_chart_lies_over_another_or_outside(name: str, browser: Any, tmp_path: Path) -> None:
     opened(browser, name, tmp_path)
     assert browser.execute_script(OVERLAPS) == []

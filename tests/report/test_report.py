@@ -7,8 +7,6 @@ import csv
 import gzip
 import io
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -219,22 +217,17 @@ def test_narrow_terminal_keeps_the_main_figures() -> None:
     assert max(map(len, text.splitlines())) <= 50
 
 
-def test_no_color_is_kept(tmp_path: Path) -> None:
+def test_no_color_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "run.json"
     path.write_text(to_json(MADE["invalid"]))
-    command = [sys.executable, "-m", "hwdyno", "report", str(path)]
-    base = {
-        "PATH": "/usr/bin:/bin",
-        "PYTHONPATH": ":".join(sys.path),
-        "FORCE_COLOR": "1",
-        "TERM": "xterm",
-        "COLUMNS": "100",
-    }
-    coloured = subprocess.run(command, env=base, capture_output=True, text=True, check=False)
-    plain = subprocess.run(command, env={**base, "NO_COLOR": "1"}, capture_output=True, text=True, check=False)
-    assert coloured.returncode == plain.returncode == 3, coloured.stderr
-    assert "\x1b[1;31m" in coloured.stdout
-    assert not re.search(r"\x1b\[[0-9;]*3[0-7]m", plain.stdout)
+    for name, value in (("FORCE_COLOR", "1"), ("TERM", "xterm"), ("COLUMNS", "100")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert cli.main(["report", str(path)]) == 3
+    assert "\x1b[1;31m" in capsys.readouterr().out
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert cli.main(["report", str(path)]) == 3
+    assert not re.search(r"\x1b\[[0-9;]*3[0-7]m", capsys.readouterr().out)
 
 
 def test_hostile_names_reach_no_terminal_markup_or_table() -> None:

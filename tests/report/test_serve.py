@@ -322,12 +322,21 @@ def test_an_address_of_another_machine_is_no_matter_of_the_port(
 # --- in a browser
 
 
+KINDS = ("/", "/run?id=full-run", "/trends", "/compare?before=r-013&after=r-014", "/fleet")
+"""A page of each kind; the others differ by what fills them, which a phone is too narrow for first."""
+
+
+def list_windows() -> Iterator[Any]:
+    """Every page on a phone, and those of each kind on a desk; all of them there in ``make test-long``."""
+    for path in PAGES:
+        yield 390, "light", path
+        yield pytest.param(1280, "dark", path, marks=() if path in KINDS else pytest.mark.long)
+        yield pytest.param(1280, "light", path, marks=pytest.mark.long)
+
+
 @pytest.mark.browser
-@pytest.mark.parametrize("path", PAGES)
-@pytest.mark.parametrize(
-    ("width", "scheme"), [(1280, "dark"), (390, "light"), pytest.param(1280, "light", marks=pytest.mark.long)]
-)
-def test_pages_in_a_browser(path: str, width: int, scheme: str, browser: Any, server: serving.PageServer) -> None:  # noqa: F811
+@pytest.mark.parametrize(("width", "scheme", "path"), list_windows())
+def test_pages_in_a_browser(width: int, scheme: str, path: str, browser: Any, server: serving.PageServer) -> None:  # noqa: F811
     metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     features = [{"name": "prefers-color-scheme", "value": scheme}]

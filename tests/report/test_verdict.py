@@ -63,7 +63,7 @@ GRID = [
 """The tests that storage is quoted by."""
 
 
-SOME = MACHINES[: sample(25, len(MACHINES))]
+SOME = MACHINES[: sample(10, len(MACHINES))]
 """Some machines: each is measured at every point of the grid, which takes long."""
 
 
@@ -103,7 +103,7 @@ PLANTED: dict[str, tuple[dict[str, tuple[float, float]], str]] = {
 def test_no_planted_fault_passes_as_sound(fault: str) -> None:
     """Rules are tried on more machines in tests/explain/test_findings.py; here they decide the verdict."""
     ranges, expected = PLANTED[fault]
-    for seed in MACHINES[: sample(12, len(MACHINES))]:
+    for seed in MACHINES[: sample(5, len(MACHINES))]:
         draw = random.Random(seed)
         planted = {name: draw.uniform(*range_of) for name, range_of in ranges.items()}
         assert make_card(SimulatedMachine.random(seed, **planted)).verdict == expected, f"machine {seed}: {planted}"

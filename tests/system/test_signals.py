@@ -14,15 +14,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from here import sample
 from hwdyno.measure.hosts.local import Local
 from hwdyno.measure.scenarios.model import ModelFiles, ModelSource
 from hwdyno.measure.scenarios.preparation import Interrupted, Says
 from hwdyno.system.processes import end_orphans, read_stat
 from hwdyno.system.store import Store
 from signals.commands import COMMANDS, ROOT, Command, here
-from signals.moments import LIMIT_S, Control, Moment, is_pending, perform, sample
+from signals.moments import LIMIT_S, Control, Moment, is_pending, perform
+from signals.moments import sample as sample_moments
 
-MOMENTS = 4
+MOMENTS = sample(2, 4)
 
 
 @pytest.fixture
@@ -60,12 +62,12 @@ def until(process: subprocess.Popen[str], is_so: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.slow  # 4 commands, each until its signal; on a busy machine all the longer
+@pytest.mark.slow  # commands, each until its signal; on a busy machine all the longer
 @pytest.mark.timeout(1800)
 @pytest.mark.machine
 def test_a_signal_at_any_moment_leaves_a_valid_run_and_nothing_else(tmp_path: Path) -> None:
     bad = []
-    for number, moment in enumerate(sample(here(), MOMENTS, seed=11)):
+    for number, moment in enumerate(sample_moments(here(), MOMENTS, seed=11)):
         verdict = perform(moment, tmp_path / str(number), number)
         if verdict.problems:
             bad.append(f"{moment.command.name}, {moment.how} at {moment.at:.2f}: {verdict.problems} {verdict.details}")
@@ -73,7 +75,7 @@ def test_a_signal_at_any_moment_leaves_a_valid_run_and_nothing_else(tmp_path: Pa
 
 
 def test_sample_reaches_every_command_and_signal() -> None:
-    made = list(sample(COMMANDS, len(COMMANDS) * 6, seed=1))
+    made = list(sample_moments(COMMANDS, len(COMMANDS) * 6, seed=1))
     assert len({(moment.command.name, moment.how) for moment in made}) == len(made)
 
 

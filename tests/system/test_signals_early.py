@@ -9,10 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from here import sample
 from signals.commands import ROOT, here
 from signals.moments import Moment, perform, sample_starts
 
-STARTS = 12
+STARTS = sample(8, 12)
+"""Two or three of each of four commands."""
 
 
 def start(code: str, *words: str) -> subprocess.Popen[str]:
@@ -38,6 +40,7 @@ def test_signal_in_the_first_moments_has_its_status_and_prints_no_traceback(tmp_
     assert not bad, "\n".join(bad)
 
 
+@pytest.mark.long  # below, what runs follows no request either, without a compiler
 @pytest.mark.slow  # until the compiler runs, and until the Run has its findings
 @pytest.mark.timeout(300)
 @pytest.mark.machine

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import made_store as made
 import pytest
+from here import sample
 from hwdyno.cli.main import main
 from hwdyno.model.words import UserError
 from hwdyno.system import output_files, safe_files
@@ -255,7 +256,7 @@ def test_a_link_laid_between_check_and_open_is_not_followed(
     links[0].parent.mkdir(parents=True, exist_ok=True)
     missing = place.parent / "not there"
     with laying(*((link, target) for link in links for target in (thesis, missing))):
-        for _ in range(3):
+        for _ in range(sample(1, 3)):
             assert main(command) in {0, 2, 3}
     # Links of others may be left, and neither their target nor anything new beside it was touched.
     assert not missing.exists()

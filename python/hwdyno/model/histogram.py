@@ -137,11 +137,15 @@ class Histogram:
         less = Histogram()
         less.count, less.sum, less.min, less.max = self.count, self.sum, self.min, self.max
         counts, full = less.buckets, 1 << self.SUB_BITS
+        # The buckets of an octave are joined by a power of two; below 2^sub_bits the octaves are shorter.
         wide = 1 << max(0, self.SUB_BITS - bits)
+        first, half = -wide, wide >> 1
         for at, count in self.buckets.items():
-            # The buckets of an octave are joined by this many; below 2^sub_bits the octaves are shorter.
-            joined = wide if at >= full else 1 << max(0, at.bit_length() - 1 - bits)
-            middle = at - at % joined + joined // 2
+            if at >= full:
+                middle = (at & first) + half
+            else:
+                joined = 1 << max(0, at.bit_length() - 1 - bits)
+                middle = (at & -joined) + (joined >> 1)
             counts[middle] = counts.get(middle, 0) + count
         return less
 
