@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 from here import may_mount, missing, needs, shortly
 from hwdyno.measure import engine
 from hwdyno.measure.hosts.local import Local
@@ -74,7 +75,7 @@ def command(*words: str) -> list[str]:
 
 def hwdyno(folder: Path, *words: str, **changes: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "HWDYNO_HOME": str(folder / "home"), **changes}
-    return subprocess.run(command(*words), capture_output=True, text=True, cwd=folder, env=environment, check=False)
+    return warm.run(["object", *words], cwd=folder, env=environment)
 
 
 def measured(folder: Path, *words: str, runtime: str = "0.1") -> dict[str, Any]:
@@ -367,8 +368,7 @@ def test_what_a_killed_run_left_goes_with_the_next(real_store: tuple[str, Path],
 
 def test_a_run_without_a_store_leaves_it_out(tmp_path: Path) -> None:
     environment = {**os.environ, "HWDYNO_HOME": str(tmp_path / "home")}
-    words = [sys.executable, "-m", "hwdyno", "run", "--only", "object", "--no-page"]
-    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
+    done = warm.run(["run", "--only", "object", "--no-page"], cwd=tmp_path, env=environment)
     assert "no object store was named" in done.stderr, done.stderr
 
 
