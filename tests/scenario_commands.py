@@ -20,7 +20,7 @@ COMMANDS = {
         *("--workload", "cosmoflow", "--accelerator", "a100", "--samples", "24", "--accelerators", "1"),
         *("--runtime", "0.2", "--epochs", "1"),
     ],
-    "index": ["--vector-search", "diskann", "--vectors", "1500", "--dim", "1000", "--threads", "1", "--runtime", "0.1"],
+    "index": ["--vector-search", "diskann", "--vectors", "600", "--dim", "1000", "--threads", "1", "--runtime", "0.1"],
     "checkpoints": ["--checkpoint", "llama3-8b", "--scale", "0.0005", "--ranks", "4"],
     "KV cache": [
         *("--kv-cache", "llama3.1-8b", "--scale", "0.002", "--users", "2", "--capacity", "16M"),

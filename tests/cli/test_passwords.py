@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from here import sample
 from hwdyno.cli.main import main
 
 SECRET = "s3cr3t"
@@ -53,7 +54,8 @@ def test_no_command_shows_or_stores_a_password(
 ) -> None:
     monkeypatch.setenv("HWDYNO_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
-    for url in URLS:
+    # One command is tried with each spelling, the others with some: all of them read a URL by one function.
+    for url in URLS if words == ("history",) else URLS[:: sample(4, 1)]:
         if named_by == "environment":
             monkeypatch.setenv("HWDYNO_STORE", url)
             main(list(words))

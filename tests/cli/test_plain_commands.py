@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+import warm
 from here import missing
 from hwdyno import studies
 
@@ -32,10 +32,7 @@ def performed(line: str, tmp_path: Path, *more: str) -> subprocess.CompletedProc
     data.mkdir()
     words = [*line.split(), *(("--path", str(data)) if line.split()[0] in IN_A_DIRECTORY else ())]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "python"), "HWDYNO_HOME": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-m", "hwdyno", *words, "--out", str(tmp_path / "out"), *more],
-        env=environment, capture_output=True, text=True, check=False, timeout=LIMIT_S, cwd=tmp_path,
-    )  # fmt: skip
+    done = warm.run([*words, "--out", str(tmp_path / "out"), *more], env=environment, timeout_s=LIMIT_S, cwd=tmp_path)
     assert list(data.iterdir()) == []
     return done
 

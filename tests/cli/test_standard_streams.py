@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from here import shortly
 from hwdyno.system.store import Store
 
 ROOT = Path(__file__).parents[2]
@@ -24,7 +25,7 @@ def shell(line: str, home: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("words", ["--help", "--version", "history", "explain", MEASURING])
+@pytest.mark.parametrize("words", shortly(2, "--help", MEASURING, "--version", "history", "explain"))
 @pytest.mark.parametrize(("how", "why"), [(">&-", "Bad file descriptor"), ("> /dev/full", "No space left on device")])
 def test_output_that_cannot_be_written_is_an_error_of_one_line(words: str, how: str, why: str, tmp_path: Path) -> None:
     done = shell(f"hwdyno {words} {how}", tmp_path)
@@ -35,7 +36,7 @@ def test_output_that_cannot_be_written_is_an_error_of_one_line(words: str, how: 
     assert done.stderr == f"hwdyno: standard output: {why}\n"
 
 
-@pytest.mark.parametrize("how", ["2>&-", "2> /dev/full", "2> >(exit 0)"])
+@pytest.mark.parametrize("how", shortly(2, "2>&-", "2> /dev/full", "2> >(exit 0)"))
 def test_a_lost_stderr_changes_neither_answer_nor_status(how: str, tmp_path: Path) -> None:
     done = shell(f"hwdyno {MEASURING.replace('--quiet', '')} {how}", tmp_path)
     (entry,) = Store(tmp_path).history()

@@ -192,9 +192,9 @@ def test_unlike_runs_are_not_compared(place: Path, capsys: pytest.CaptureFixture
     "unset",
     [
         {"HOME": None, "XDG_DATA_HOME": None, "HWDYNO_HOME": None},
-        {"TERM": "dumb"},
-        {"NO_COLOR": "1", "TERM": "xterm-256color", "FORCE_COLOR": None},
         {"PYTHONIOENCODING": "ascii"},
+        pytest.param({"TERM": "dumb"}, marks=pytest.mark.long),
+        pytest.param({"NO_COLOR": "1", "TERM": "xterm-256color", "FORCE_COLOR": None}, marks=pytest.mark.long),
         {"COLUMNS": "1"},
     ],
     ids=str,

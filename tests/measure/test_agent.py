@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 from here import missing, shortly
 from hwdyno.explain.findings import explain
 from hwdyno.measure import experiments, plan, runner
@@ -244,18 +245,16 @@ def test_start_time_comes_with_run(engine: str) -> None:
 
 
 def test_command_line_measures_named_agents(engine: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "hwdyno", "memory", "--operation", "read", "--threads", "1", "--working-set", "1M"]
+    command = ["memory", "--operation", "read", "--threads", "1", "--working-set", "1M"]
     environment = {**os.environ, "HWDYNO_AGENTS": f"{engine} serve; {engine} serve"}
-    done = subprocess.run(
-        [*command, "--runtime", "0.05", "--budget", "1s", "--json", "--out", str(tmp_path)],
-        env=environment, cwd=tmp_path, capture_output=True, timeout=120, check=False,
-    )  # fmt: skip
+    more = ("--runtime", "0.05", "--budget", "1s", "--json", "--out", str(tmp_path))
+    done = warm.run([*command, *more], env=environment, cwd=tmp_path)
     assert done.returncode in {0, 3}, done.stderr
     run = json.loads(done.stdout)
     assert len(run["machines"]) == 2 and len(run["experiments"][0]["points"][0]["hosts"]) == 2
     wrong = {**os.environ, "HWDYNO_AGENTS": "/nowhere/engine serve"}
-    done = subprocess.run(command, env=wrong, cwd=tmp_path, capture_output=True, timeout=60, check=False)
-    assert done.returncode == 2 and b"HWDYNO_AGENTS: the agent /nowhere/engine cannot be started" in done.stderr
+    done = warm.run(command, env=wrong, cwd=tmp_path, timeout_s=60)
+    assert done.returncode == 2 and "HWDYNO_AGENTS: the agent /nowhere/engine cannot be started" in done.stderr
 
 
 PASSIVE = {

@@ -36,7 +36,7 @@ from simulated_runs import the
 from simulation.coupled import CoupledHost, Coupling
 
 Planted = Mapping[tuple[str, str], Coupling]
-SEEDS = range(51_000, 51_000 + sample(60, 200))
+SEEDS = range(51_000, 51_000 + sample(40, 200))
 """Machines on which nothing was tuned."""
 AT = "storage=32,memory=2,compute=4,network=4"
 

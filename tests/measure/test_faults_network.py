@@ -165,8 +165,9 @@ def test_run_whose_server_dies_is_kept(
 
 SERVING = """
 import sys
-from hwdyno.measure import engine
-engine.run("network_server", {"bind": "127.0.0.2", "port": int(sys.argv[1]), "runtime": 60.0})
+from hwdyno import _engine
+given = f'{{"bind": "127.0.0.2", "port": {sys.argv[1]}, "runtime": 60.0}}'
+_engine.run("network_server", given, _engine.Stop())
 """
 UDP_STATES = {**STATES, "the first stream is open": 2}
 """States as above; in the last one the server dies by its answer to the first of two streams' datagrams."""

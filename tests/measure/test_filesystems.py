@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import warm
 from devices import MIB, command, loop, loops, mounted
 from here import missing, shortly
-from signals.commands import COMMANDS, Command, Place, environment
+from signals.commands import COMMANDS, HWDYNO, Command, Place, environment
 
 pytestmark = [pytest.mark.machine, loops]
 
@@ -73,7 +74,10 @@ def names(directory: Path) -> set[str]:
 
 def run(work: Command, place: Place, home: Path) -> subprocess.CompletedProcess[str]:
     environ = {**environment(place, home, "filesystems"), **dict(work.environment)}
-    return subprocess.run(work.line(place), capture_output=True, text=True, env=environ, check=False, timeout=120)
+    line = work.line(place)
+    if work.program == HWDYNO:
+        return warm.run(line[len(HWDYNO) :], env=environ, timeout_s=120)
+    return subprocess.run(line, capture_output=True, text=True, env=environ, check=False, timeout=120)
 
 
 @pytest.mark.parametrize("kind", shortly(3, *KINDS))

@@ -160,7 +160,7 @@ def measure_gpu(capsys: pytest.CaptureFixture[str], *words: str) -> Run:
 
 @pytest.mark.usefixtures("pocl")
 def test_precisions_are_measured_and_verified(capsys: pytest.CaptureFixture[str]) -> None:
-    run = measure_gpu(capsys, "--precision", "single,double,int32", "--width", "16", "--chains", "8")
+    run = measure_gpu(capsys, "--precision", "single,double,int32", "--width", "4", "--chains", "2")
     points = {point.parameters["precision"]: point for point in run.experiments[0].points}
     assert {name: point.throughput.unit for name, point in points.items()} == {
         "single": "FLOP/s", "double": "FLOP/s", "int32": "IOP/s",
@@ -173,7 +173,7 @@ def test_precisions_are_measured_and_verified(capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.usefixtures("pocl")
 def test_a_precision_that_the_device_has_not_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
-    run = measure_gpu(capsys, "peaks", "--precision", "single,half", "--width", "16", "--chains", "8")
+    run = measure_gpu(capsys, "peaks", "--precision", "single,half", "--width", "4", "--chains", "2")
     names = [point.parameters.get("precision") for point in run.experiments[0].points]
     has_half = "half" in run.machine.gpu_drivers.opencl[0].precisions
     assert names == (["single", "half"] if has_half else ["single"])
@@ -182,10 +182,10 @@ def test_a_precision_that_the_device_has_not_is_left_out(capsys: pytest.CaptureF
 @pytest.mark.usefixtures("pocl")
 def test_bandwidth_launches_and_latency_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
     for words, unit in (
-        (("--operation", "triad", "--array", "1M,4M", "--width", "16"), "bytes/s"),
+        (("--operation", "triad", "--array", "1M", "--width", "4"), "bytes/s"),
         (("--memory", "pinned,pageable", "--block", "1M"), "bytes/s"),
-        (("--intensity", "0.125,8,64", "--array", "1M"), "FLOP/s"),
-        (("--working-set", "64k,1M"), ""),
+        (("--intensity", "0.125,16", "--array", "1M"), "FLOP/s"),
+        (("--working-set", "64k"), ""),
         (("launch",), ""),
     ):
         (result,) = measure_gpu(capsys, *words).experiments

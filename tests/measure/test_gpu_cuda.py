@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+import warm
 from hwdyno.analysis.ceilings import bound_for
 from hwdyno.model.machine import Machine
 from hwdyno.system.store import from_json
@@ -20,9 +20,8 @@ def by_cuda(driver: Path, tmp_path: Path, *words: str, **planted: str) -> tuple[
     left = tmp_path / "left"
     home = {"HWDYNO_HOME": str(tmp_path / "home"), "HWDYNO_FAKE_LEFT": str(left), "HWDYNO_FAKE_UNITS": "1"}
     options = ["--budget", "300ms", "--runtime", "0.01", "--json", "--no-page"]
-    command = [sys.executable, "-m", "hwdyno", "gpu", *words, *options]
     environ = of_driver(driver, **home, **planted)
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=120)
+    done = warm.run(["gpu", *words, *options], env=environ, cwd=tmp_path)
     return done, left.read_text() if left.exists() else ""
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 from here import missing, shortly
 from hwdyno.formats import iperf3 as iperf3_json
 from hwdyno.measure import engine
@@ -183,7 +184,7 @@ def test_a_loopback_is_held_against_a_copy_that_was_timed_in_peace(copy_bytes_s:
 
 
 def hwdyno(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*HWDYNO, *arguments], capture_output=True, text=True, env=ENV, timeout=90, check=False)
+    return warm.run(arguments)
 
 
 @pytest.mark.machine

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from here import shortly
 from hwdyno.cli.main import main
 from hwdyno.explain.findings import explain
 from hwdyno.measure.experiments import list_pairs
@@ -262,7 +263,7 @@ def test_ranks_share_or_split_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.machine
-@pytest.mark.parametrize("words", [("training", "--workload", "unet3d"), ("inference", "--cold", "raw")])
+@pytest.mark.parametrize("words", shortly(1, ("training", "--workload", "unet3d"), ("inference", "--cold", "raw")))
 def test_what_is_prepared_on_one_machine_is_refused_in_one_line(tmp_path: Path, words: tuple[str, ...]) -> None:
     with by_address(2, *words, "--path", str(tmp_path), store=tmp_path / "runs") as ones:
         status, out, err = ones.ended()

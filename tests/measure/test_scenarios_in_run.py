@@ -106,11 +106,22 @@ def test_run_only_names_resources_and_writes_nothing_in_a_dry_run(
     assert "training.client.cosmoflow" in out and "storage.pattern" not in out and "training.cosmoflow" not in out
 
 
+FEW_SAMPLES = """
+[[experiment]]
+name = "training.accelerators"
+options = { workload = "cosmoflow", accelerator = "a100", samples = 8 }
+"""
+
+
 @pytest.mark.machine
 @pytest.mark.parametrize("at", shortly(1, "measuring", "generating"))
 def test_ctrl_c_leaves_nothing_of_a_run(at: str, place: Path) -> None:
+    file = place.parent / "plan.toml"
+    file.write_text(FEW_SAMPLES)
+    # What generates must do so for long enough to be interrupted; what measures needs few samples.
+    planned = ["--only", "training"] if at == "generating" else [str(file)]
     process = subprocess.Popen(
-        [sys.executable, "-m", "hwdyno", "run", "--only", "training", "--path", str(place), "--json", "--no-page"],
+        [sys.executable, "-m", "hwdyno", "run", *planned, "--path", str(place), "--json", "--no-page"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stderr is not None

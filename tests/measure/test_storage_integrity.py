@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 from hwdyno.measure.hosts.local import Local
 from hwdyno.measure.measurement import MAX_SAMPLES, make_measurement
 
@@ -22,11 +23,7 @@ LOCAL = Local()
 
 
 def hwdyno(place: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "hwdyno", *words],
-        cwd=place, capture_output=True, text=True, timeout=120, check=False,
-        env={**os.environ, "HWDYNO_HOME": str(place / "home"), **environment},
-    )  # fmt: skip
+    return warm.run(words, cwd=place, env={**os.environ, "HWDYNO_HOME": str(place / "home"), **environment})
 
 
 @pytest.mark.parametrize(("engine", "depth"), [("io_uring", 4), ("libaio", 4), ("psync", 1), ("mmap", 1)])

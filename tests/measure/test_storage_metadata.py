@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import warm
 from here import shortly
 from hwdyno.system.store import Store, from_json
 
@@ -98,9 +99,6 @@ def test_a_run_of_metadata_that_was_killed_is_cleaned_by_the_next_one(data: Path
     (entry,) = Store(home).history()
     assert Store(home).load(entry.id).interrupted
     few = ("--operation", "stat", "--nrfiles", "10", "--runtime", "50ms", "--no-page", "--quiet")
-    done = subprocess.run(
-        [sys.executable, "-m", "hwdyno", "storage", *few, "--path", str(data)],
-        env={**os.environ, "HWDYNO_HOME": str(home)}, capture_output=True, text=True, timeout=100, check=False,
-    )  # fmt: skip
+    done = warm.run(["storage", *few, "--path", str(data)], env={**os.environ, "HWDYNO_HOME": str(home)})
     assert done.returncode in {0, 3}, done.stderr
     assert not left(data) and others(data) == before

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import warm
 from here import shortly
 from hwdyno.cli.main import main
 from hwdyno.measure import engine
@@ -139,10 +140,7 @@ def test_a_large_object_is_written_in_parts(real_store: tuple[str, Path], tmp_pa
 
 def hwdyno(folder: Path, *words: str, **changes: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "HWDYNO_HOME": str(folder / "home"), **changes}
-    return subprocess.run(
-        [sys.executable, "-m", "hwdyno", *words], capture_output=True, text=True, cwd=folder, env=environment,
-        check=False,
-    )  # fmt: skip
+    return warm.run(words, cwd=folder, env=environment)
 
 
 TINY = ("--workload", "tiny.yaml", "--accelerators", "1,2", "--runtime", "0.3", "--no-page")
