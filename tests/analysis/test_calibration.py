@@ -19,7 +19,7 @@ from hwdyno.analysis.samples import disagreement, two_modes
 from hwdyno.model.units import format_load
 from hwdyno.model.words import Measurement, Value
 
-MACHINES = sample(5, 40)
+MACHINES = sample(8, 40)
 
 KNEES = (
     "one queue",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from here import missing
+from here import missing, sample
 from hwdyno.analysis.ceilings import bound_for, gpu
 from hwdyno.analysis.resources import list_ceilings, why_no_ceiling
 from hwdyno.cli.main import main
@@ -21,6 +21,9 @@ from hwdyno.model.words import Declaration, Parameters, Run
 from hwdyno.system.store import from_json
 from nvidia_driver import driver as driver
 from nvidia_driver import says, surveyed
+
+# Long kernels take seconds to compile.
+WHOLE, WIDTH, CHAINS = sample(0, 1), str(sample(4, 16)), str(sample(2, 8))
 
 H100 = CudaDevice(
     name="H100", compute_capability="9.0", multiprocessors=132, boost_max_hz=1.98e9, memory_clock_max_hz=2.619e9,
@@ -160,7 +163,7 @@ def measure_gpu(capsys: pytest.CaptureFixture[str], *words: str) -> Run:
 
 @pytest.mark.usefixtures("pocl")
 def test_precisions_are_measured_and_verified(capsys: pytest.CaptureFixture[str]) -> None:
-    run = measure_gpu(capsys, "--precision", "single,double,int32", "--width", "4", "--chains", "2")
+    run = measure_gpu(capsys, "--precision", "single,double,int32", "--width", WIDTH, "--chains", CHAINS)
     points = {point.parameters["precision"]: point for point in run.experiments[0].points}
     assert {name: point.throughput.unit for name, point in points.items()} == {
         "single": "FLOP/s", "double": "FLOP/s", "int32": "IOP/s",
@@ -173,7 +176,7 @@ def test_precisions_are_measured_and_verified(capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.usefixtures("pocl")
 def test_a_precision_that_the_device_has_not_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
-    run = measure_gpu(capsys, "peaks", "--precision", "single,half", "--width", "4", "--chains", "2")
+    run = measure_gpu(capsys, "peaks", "--precision", "single,half", "--width", WIDTH, "--chains", CHAINS)
     names = [point.parameters.get("precision") for point in run.experiments[0].points]
     has_half = "half" in run.machine.gpu_drivers.opencl[0].precisions
     assert names == (["single", "half"] if has_half else ["single"])
@@ -182,10 +185,10 @@ def test_a_precision_that_the_device_has_not_is_left_out(capsys: pytest.CaptureF
 @pytest.mark.usefixtures("pocl")
 def test_bandwidth_launches_and_latency_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
     for words, unit in (
-        (("--operation", "triad", "--array", "1M", "--width", "4"), "bytes/s"),
+        (("--operation", "triad", "--array", ("1M", "1M,4M")[WHOLE], "--width", WIDTH), "bytes/s"),
         (("--memory", "pinned,pageable", "--block", "1M"), "bytes/s"),
-        (("--intensity", "0.125,16", "--array", "1M"), "FLOP/s"),
-        (("--working-set", "64k"), ""),
+        (("--intensity", ("0.125,16", "0.125,8,64")[WHOLE], "--array", "1M"), "FLOP/s"),
+        (("--working-set", ("64k", "64k,1M")[WHOLE]), ""),
         (("launch",), ""),
     ):
         (result,) = measure_gpu(capsys, *words).experiments

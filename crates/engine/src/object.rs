@@ -13,6 +13,7 @@ pub mod exchange;
 pub mod failure;
 pub mod keys;
 pub mod layout;
+pub mod limits;
 pub mod listing;
 pub mod marks;
 pub mod mix;

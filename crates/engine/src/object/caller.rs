@@ -13,6 +13,7 @@ use crate::network::chunks::{Chunks, Progress};
 use crate::object::address::Place;
 use crate::object::exchange::LAST_WORDS_NS;
 use crate::object::failure::Failure;
+use crate::object::limits::Limits;
 use crate::object::options::Bucket;
 use crate::object::request::{Body, Request, Writer};
 use crate::object::response::{parse, Head, Length, Parsed, MAX_HEAD};
@@ -35,9 +36,6 @@ const TLS_ALERT: &[u8] = &[0x15, 3];
 const LONGEST_CONNECT: Duration = Duration::from_secs(10);
 /// How long a store may leave a handshake open until it is tried by plain HTTP, ns.
 const SILENT_NS: u64 = 1_000_000_000;
-/// How long the answer to what was sent is awaited after a stop: a store may finish it after its removal, which then removes
-/// nothing.
-const GRACE_NS: u64 = 2_000_000_000;
 /// How often a wait looks at its deadline and at the stop.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -234,21 +232,9 @@ impl Caller {
             Body::Bytes(body) | Body::Unsigned(body) => body,
             Body::Empty | Body::Object(..) => b"",
         };
-        let mut limits = self.limits(until_ns, request.body.length() > 0, stop);
+        let mut limits = Limits::new(until_ns, self.timeout, request.body.length() > 0, stop);
         self.write_out(body, &mut limits)?;
         Ok(limits.until_ns)
-    }
-
-    /// When it ends, of which the answer to what has a body is awaited also after a stop.
-    fn limits<'a>(&self, until_ns: u64, has_body: bool, stop: &'a Stop) -> Limits<'a> {
-        Limits {
-            until_ns,
-            silent_ns: self.timeout.as_nanos() as u64,
-            moved_ns: Cell::new(now_ns()),
-            grace_ns: if has_body { GRACE_NS } else { 0 },
-            stopped_ns: Cell::new(u64::MAX),
-            stop,
-        }
     }
 
     fn receive(
@@ -259,7 +245,7 @@ impl Caller {
         stop: &Stop,
         see: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<Head, Failure> {
-        let limits = self.limits(until_ns?, request.body.length() > 0, stop);
+        let limits = Limits::new(until_ns?, self.timeout, request.body.length() > 0, stop);
         let answer = self.receive_head(&limits).and_then(|(head, filled)| {
             if request.method == "HEAD" || matches!(head.status, 204 | 304) {
                 let has_more = filled > head.bytes || (head.closes && head.length != Length::Open);
@@ -420,37 +406,6 @@ impl Received {
                 Ok(length == Length::Bytes(self.bytes))
             }
         }
-    }
-}
-
-/// What ends a wait.
-struct Limits<'a> {
-    until_ns: u64,
-    /// How long nothing may move, ns: the deadline of much would hide that a store is silent.
-    silent_ns: u64,
-    /// When something moved.
-    moved_ns: Cell<u64>,
-    /// How long it may take after a stop, and when the stop was seen.
-    grace_ns: u64,
-    stopped_ns: Cell<u64>,
-    stop: &'a Stop,
-}
-
-impl Limits<'_> {
-    fn moved(&self) {
-        self.moved_ns.set(now_ns());
-    }
-
-    fn check(&self) -> Result<(), Failure> {
-        let now = now_ns();
-        if self.stop.is_set() {
-            self.stopped_ns.set(self.stopped_ns.get().min(now));
-        }
-        let until_ns = self.until_ns.min(self.moved_ns.get() + self.silent_ns);
-        if now > until_ns || now >= self.stopped_ns.get().saturating_add(self.grace_ns) {
-            return Err(Failure::Timeout);
-        }
-        Ok(())
     }
 }
 
