@@ -82,7 +82,7 @@ def make_result(
 
 def choose_model(kernel: str) -> str:
     """A model that this kernel knows by name."""
-    if kernel in {"inference_load", "inference_decode", "inference_restore", "inference_in_process"}:
+    if kernel in {f"inference_{way}" for way in ("load", "stream", "decode", "restore", "in_process")}:
         return "246m"
     if kernel == "inference_images":
         return "resnet50"

@@ -180,3 +180,12 @@ def test_a_dry_run_says_what_a_store_lacks(place: Path, capsys: pytest.CaptureFi
     listed, remarks = capsys.readouterr()
     assert "an object store has no files; left out on store: mmap\n" in remarks
     assert "below s3://bench/x/hwdyno-… (made and removed)" in listed
+
+
+def test_a_run_without_a_store_leaves_it_out(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--only", "inference.model_stream", "--dry-run", "--path", str(place)]) == 2
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 1 and "reads from an object store: hwdyno inference --cold" in lines[0]
+    both = "inference.memory,inference.model_stream"
+    assert main(["run", "--only", both, "--dry-run", "--path", str(place)]) == 0
+    assert "model_stream" not in capsys.readouterr().out

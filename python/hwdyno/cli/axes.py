@@ -17,7 +17,7 @@ from hwdyno.model.words import Axis, Declaration
 if TYPE_CHECKING:
     from hwdyno.measure.scenarios import Kind
 
-REACHED_BY = frozenset({"endpoint", "ca_file"})
+REACHED_BY = frozenset({"endpoint", "ca_file", "timeout"})
 """Parameters of a kernel by which it reaches an object store."""
 
 

@@ -29,6 +29,8 @@ DEFAULT_LOADERS = ("raw", "read", "mmap", "onnxruntime", "mapped", "llama.cpp")
 QUICK_S = 95.0
 """Budget of the profile quick: with its model made and its report it ends within 2 minutes."""
 PARTS = ("inference.cold_start", "inference.decode", "inference.memory", "inference.restore")
+STREAM = "inference.model_stream"
+"""A store's counterpart of the first part."""
 
 
 def make(request: Request, host: Host) -> Scenario:
@@ -38,6 +40,10 @@ def make(request: Request, host: Host) -> Scenario:
         raise UserError(f"--{name} is an axis of one test; name it: --cold, --decode, --restore, --kv-cache …")
     source = read_source(request)
     parts = [part for part in PARTS if request.wants(part) and (not source.file or part == PARTS[0])]
+    if not parts and request.is_brief:
+        raise UserError(
+            f"{STREAM} reads from an object store: hwdyno inference --cold raw,read --path s3://BUCKET/PREFIX"
+        )
     return make_scenario(request, host, source, parts)
 
 
@@ -185,7 +191,7 @@ KIND = Kind(
         Option("--keep", "keep what was made for the next run", kind=bool, default=False),
         Option("--generate", "make it, keep it, and measure nothing", kind=bool, default=False),
     ),
-    experiments=PARTS,
+    experiments=(*PARTS, STREAM),
     takes_stores=True,
     brief={"model": "32m"},
 )

@@ -41,7 +41,7 @@ KERNEL = INFERENCE_VECTOR_SEARCH
 BUILDER = "inference_vector_index"
 MAGIC = b"hwdynoVS"
 """What an index begins with (crates/engine/src/training/vectors/file.rs)."""
-HIDDEN = {"path", "endpoint", "ca_file", "index", "storage", "seed", "interval_s"}
+HIDDEN = {"path", "endpoint", "ca_file", "timeout", "index", "storage", "seed", "interval_s"}
 INDICES = ("diskann", "hnsw", "ivf")
 RUNTIME_S = {"quick": 2.0, "standard": 30.0, "full": 120.0}
 FILE, PART = "vectors.hwdyno", "vectors.part"
