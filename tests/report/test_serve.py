@@ -335,7 +335,7 @@ def list_windows() -> Iterator[Any]:
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize(("width", "scheme", "path"), list_windows())
+@pytest.mark.parametrize(("width", "scheme", "path"), list(list_windows()))
 def test_pages_in_a_browser(width: int, scheme: str, path: str, browser: Any, server: serving.PageServer) -> None:  # noqa: F811
     metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
