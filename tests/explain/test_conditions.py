@@ -225,3 +225,12 @@ def test_site_waits_for_longer_readings(slow: tuple[float, int], others: tuple[f
     run = on_hosts(*hosts, concurrency=Concurrency(DEPTH, 0.95 * DEPTH))
     assert (" The site waits for it." in the("straggler", run).says) == waits
     assert ("depth_not_reached" not in found_in(run)) == waits, "a wait explains that fewer were in flight"
+
+
+@pytest.mark.parametrize("path", ["/data", "s3://bench/model"])
+def test_a_stores_own_process_is_no_other_work(path: str) -> None:
+    run = make_run(with_others(0.4), "inference")
+    (result,) = run.experiments
+    run = replace(run, experiments=(replace(result, fixed={**result.fixed, "path": path}),))
+    rules = {finding.rule for finding in explain(run).findings}
+    assert ("others_at_work" in rules) == (path == "/data")

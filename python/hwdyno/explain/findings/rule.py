@@ -248,8 +248,8 @@ class Case:
         used at least ``OTHERS_USER`` of the CPU in user mode.
         """
         point, conditions = self.point, self.point.conditions
-        if self.threads is None or point.elapsed_s <= 0 or self.resource.two_ended:
-            return None  # The other end of a loopback connection is part of the measurement.
+        if self.threads is None or point.elapsed_s <= 0 or self.resource.two_ended or self.in_object_store:
+            return None  # The other end of a loopback connection, such as a store's, is part of the measurement.
         if (not point.cpu_user_s and not point.cpu_system_s) or not {"cpu_busy", "cpu_user"} <= set(conditions):
             return None
         had = point.elapsed_s * self.threads
