@@ -24,7 +24,7 @@ from pathlib import Path
 PYTHON = Path(__file__).parents[1] / "python"
 HEAVY = {"numpy", "onnxruntime", "torch"}
 """They start threads, without which a parent must be."""
-MOST_BYTES = 1 << 17
+MAX_BYTES = 1 << 17
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(PYTHON)}
 """A parent's, without what a test sets and then looks for in all processes."""
 
@@ -51,14 +51,14 @@ class Parent:
     def perform(self, task: Mapping[str, object], streams: list[int], timeout_s: float) -> int:
         """The exit status of a command, which is killed at its timeout."""
         socket.send_fds(self.channel, [json.dumps(task).encode()], streams)
-        child = int(self.channel.recv(MOST_BYTES))
+        child = int(self.channel.recv(MAX_BYTES))
         self.channel.settimeout(timeout_s)
         try:
-            return int(self.channel.recv(MOST_BYTES))
+            return int(self.channel.recv(MAX_BYTES))
         except TimeoutError:
             os.kill(child, signal.SIGKILL)
             self.channel.settimeout(None)
-            self.channel.recv(MOST_BYTES)
+            self.channel.recv(MAX_BYTES)
             raise
         finally:
             self.channel.settimeout(None)
@@ -92,7 +92,7 @@ def _import_from(listed: bytes) -> None:
 def _child_task(channel: socket.socket) -> tuple[list[str], int]:
     """The words of a task, in a new child, which may write the names of its modules to a pipe."""
     while True:
-        message, streams, *_ = socket.recv_fds(channel, MOST_BYTES, 3)
+        message, streams, *_ = socket.recv_fds(channel, MAX_BYTES, 3)
         if not message:
             sys.exit()
         reading, writing = os.pipe()

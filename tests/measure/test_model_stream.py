@@ -159,7 +159,7 @@ def test_an_interrupt_while_it_is_written_leaves_nothing(store: tuple[str, Path]
     ("words", "says"),
     [
         (("--cold", "mmap", "--store-endpoint", NOWHERE), "--cold mmap reads a file, and an object store has none"),
-        (("--cold", "raw"), "name the object store"),
+        (("--cold", "raw"), "name the object store: --store-endpoint URL"),
         (("--cold", "raw", "--store-endpoint", NOWHERE), f"connect to the store at {NOWHERE}"),
         (("--cold", "raw", "--store-endpoint", NOWHERE, "--keep"), "keeps no made model"),
         (("--cold", "raw", "--store-endpoint", NOWHERE, "--cache", "warm"), "cache"),

@@ -146,7 +146,7 @@ def test_ctrl_c_while_an_index_is_built_leaves_nothing(place: Path) -> None:
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stderr is not None
-    assert any("building a diskann index" in line for line in iter(process.stderr.readline, ""))
+    assert any("building the diskann index" in line for line in iter(process.stderr.readline, ""))
     time.sleep(0.3)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=120)

@@ -159,13 +159,12 @@ impl Fetch<'_> {
 
 /// What a failed request means to who reads that object.
 fn refusal(url: &str, failure: Failure) -> Error {
-    let error = Error::Machine(format!("read {url}: {}", failure.says()), None);
-    match (failure, failure.advice()) {
-        (Failure::Missing, _) => error.also("check the bucket and the key"),
-        (Failure::SlowDown, _) => error.also("use fewer --threads, or try again later"),
-        (_, "") => error,
-        (_, advice) => error.also(advice),
-    }
+    let line = match failure {
+        Failure::Missing => format!("{}; check the bucket and the key", failure.says()),
+        Failure::SlowDown => format!("{}; use fewer --threads, or try again later", failure.says()),
+        _ => failure.line(),
+    };
+    Error::Machine(format!("read {url}: {line}"), None)
 }
 
 /// What all connections read.

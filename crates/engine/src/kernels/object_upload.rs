@@ -65,9 +65,7 @@ impl Kernel for ObjectUpload {
             Err(_) if stop.is_set() => {}
             Err(Ended::File(error)) => return Err(unread(error)),
             Err(Ended::Store(failure)) => {
-                let error = Error::Machine(format!("write {url}: {}", failure.says()), None);
-                let advice = failure.advice();
-                return Err(if advice.is_empty() { error } else { error.also(advice) });
+                return Err(Error::Machine(format!("write {url}: {}", failure.line()), None));
             }
         }
         let mut reading = Reading { elapsed_s: (now_ns() - start) as f64 / 1e9, ..Reading::default() };

@@ -197,8 +197,8 @@ impl Caller {
         };
         let begun = self.begun.take().map(|begun| {
             // It may have come long ago, while the answers of other connections were received.
-            let least_ns = now_ns() + LAST_WORDS_NS;
-            Begun { until_ns: begun.until_ns.map(|until_ns| until_ns.max(least_ns)), ..begun }
+            let min_ns = now_ns() + LAST_WORDS_NS;
+            Begun { until_ns: begun.until_ns.map(|until_ns| until_ns.max(min_ns)), ..begun }
         });
         let Begun { was_kept, until_ns } = begun.unwrap_or_else(|| self.send(request, wanted, stop));
         let answer = self.receive(request, until_ns, wanted, stop, &mut see);

@@ -29,7 +29,6 @@ ENDPOINT = Option("--endpoint", "the store's URLs, separated by commas (default:
 CA_FILE = Option("--ca-file", "the authorities that may sign an https:// store's certificate (PEM)", "FILE")
 STORE_ENDPOINT = replace(ENDPOINT, flag="--store-endpoint")
 """The same for ``hwdyno inference``, whose ``--endpoint`` is a model server's."""
-NO_ENDPOINT = "name the object store: --endpoint URL, such as http://127.0.0.1:9000, or AWS_ENDPOINT_URL_S3"
 
 BRIEF_S = 2.0
 """Timeout of a removal at a store that refused the first request."""
@@ -41,6 +40,14 @@ def find_endpoint(options: Mapping[str, Any]) -> str:
     return str(given or next((os.environ[name] for name in ENDPOINTS if os.environ.get(name)), ""))
 
 
+def need_endpoint(options: Mapping[str, Any]) -> str:
+    """The store's URLs; raises ``UserError`` with the command's own option where nothing names them."""
+    if endpoint := find_endpoint(options):
+        return endpoint
+    option = STORE_ENDPOINT if STORE_ENDPOINT.name in options else ENDPOINT
+    raise UserError(f"name the object store: {option.flag} URL, such as http://127.0.0.1:9000, or {ENDPOINTS[0]}")
+
+
 def reach(request: Request, object_: Path | None = None) -> Parameters:
     """The parameters by which a kernel reaches the request's places in an object store, or the user's object there.
 
@@ -48,11 +55,8 @@ def reach(request: Request, object_: Path | None = None) -> Parameters:
     """
     if not any(in_object_store(path) for path in (*(path for _, path in request.places), object_ or Path())):
         return {}
-    endpoint = find_endpoint(request.options)
-    if not endpoint:
-        raise UserError(NO_ENDPOINT)
     ca_file = request.options.get("ca_file")
-    return {"endpoint": endpoint, **({"ca_file": str(ca_file)} if ca_file else {})}
+    return {"endpoint": need_endpoint(request.options), **({"ca_file": str(ca_file)} if ca_file else {})}
 
 
 def reach_below(path: Path, reached: Parameters) -> dict[str, Any]:

@@ -15,9 +15,9 @@ from hwdyno.measure.scenarios.kinds import Kind
 from hwdyno.measure.scenarios.object_folder import (
     CA_FILE,
     ENDPOINT,
-    NO_ENDPOINT,
     by_first_host,
     find_endpoint,
+    need_endpoint,
     remove_folder,
     report_left,
 )
@@ -50,12 +50,10 @@ READS = ("get", "range", "head", "list", "mixed")
 def make(request: Request, host: Host) -> Scenario:
     """Reads and writes of the bucket; raises ``UserError`` without an endpoint or a bucket."""
     options = request.options
-    endpoint = find_endpoint(options)
-    if request.is_brief and not (endpoint and options["bucket"]):
+    if request.is_brief and not (find_endpoint(options) and options["bucket"]):
         plan = request.plan([(experiment, {}) for experiment in _choose(request)], host)
         return Scenario(plan=plan, preparations=(NoStore(where=request.places[0][1]),))
-    if not endpoint:
-        raise UserError(NO_ENDPOINT)
+    endpoint = need_endpoint(options)
     if not options["bucket"]:
         raise UserError("name the bucket: --bucket NAME; --create-bucket makes it")
     prices = object_prices.parse_prices(str(options["price"])) if options["price"] else {}

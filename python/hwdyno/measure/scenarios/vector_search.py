@@ -163,7 +163,7 @@ class Index(Preparation):
         folder = MadeFolder(self.where, FILE, PART, keeps=self.keeps)
         is_new = not os.path.lexists(self.where / FILE)
         if is_new:
-            says(f"building a {self.parameters['index']} index in {self.where} …")
+            says(f"building the {self.parameters['index']} index in {self.where} …")
         try:
             try:
                 with signals.at_leave(signals.Stage.REMOVE, lambda: self._end(folder, is_new)):
@@ -201,7 +201,7 @@ class ObjectIndex(ObjectFolder):
 
     def fill(self, host: Host, says: Says) -> None:
         """Build the index and write both; raises ``UserError``, and ``Interrupted`` where it was stopped."""
-        says(f"building a {self.parameters['index']} index in {show_folder(format_place(self.where))} …")
+        says(f"building the {self.parameters['index']} index in {show_folder(format_place(self.where))} …")
         try:
             reading = host.run(BUILDER, self.parameters)
             if not reading["interrupted"]:

@@ -36,15 +36,17 @@ DECLARATION = Declaration(
 class ModelLoading:
     """One load a reading, in a separate process."""
 
-    declaration = DECLARATION
+    def __init__(self, kernel: str, declaration: Declaration, job: str) -> None:
+        """``job`` is what the process does, a key of its jobs."""
+        self.kernel, self.declaration, self.job = kernel, declaration, job
 
     def run(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """Load once; the clock ends at the first answer of a model, or when the last byte is in memory."""
-        settings = complete_settings(DECLARATION, parameters)
+        settings = complete_settings(self.declaration, parameters)
         need(str(settings["loader"]))
-        answer = run_job({"do": "load", **settings})
+        answer = run_job({"do": self.job, **settings})
         stream = {"name": "load", "operations": 1, "bytes": answer["bytes"] if answer else 0}
-        return reading("inference_load", settings, answer, stream, float(settings["threads"]))
+        return reading(self.kernel, settings, answer, stream, float(settings["threads"]))
 
 
-WORKLOAD = ModelLoading()
+WORKLOAD = ModelLoading("inference_load", DECLARATION, "load")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from hwdyno.measure.models.installed import STREAMING, need
-from hwdyno.measure.workloads.model_child import MODEL, complete_settings, reading, run_job, words
+from hwdyno.measure.models.installed import STREAMING
+from hwdyno.measure.workloads.inference_load import ModelLoading
+from hwdyno.measure.workloads.model_child import MODEL, words
 from hwdyno.model.kernels import INFERENCE_STREAM
 from hwdyno.model.words import Axis, Declaration
 
@@ -36,19 +35,4 @@ DECLARATION = Declaration(
     ),
 )  # fmt: skip
 
-
-class ModelStreaming:
-    """One load a reading, in a separate process."""
-
-    declaration = DECLARATION
-
-    def run(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Load once; the clock starts before the first connection, and ends at the first answer or the last byte."""
-        settings = complete_settings(DECLARATION, parameters)
-        need(str(settings["loader"]))
-        answer = run_job({"do": "stream", **settings})
-        stream = {"name": "load", "operations": 1, "bytes": answer["bytes"] if answer else 0}
-        return reading(INFERENCE_STREAM, settings, answer, stream, float(settings["threads"]))
-
-
-WORKLOAD = ModelStreaming()
+WORKLOAD = ModelLoading(INFERENCE_STREAM, DECLARATION, "stream")
