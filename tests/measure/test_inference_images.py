@@ -116,7 +116,7 @@ def test_a_missing_decoder_is_one_line(
     assert capsys.readouterr().err == 'hwdyno: decoding images needs pillow: pip install "hwdyno[inference]"\n'
     monkeypatch.setattr(installed, "find_spec", lambda name: None)
     assert main(words(place)) == 2
-    assert 'onnxruntime needs onnxruntime: pip install "hwdyno[inference]"' in capsys.readouterr().err
+    assert 'loading a model needs onnxruntime: pip install "hwdyno[inference]"' in capsys.readouterr().err
 
 
 FULL = """

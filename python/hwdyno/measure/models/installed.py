@@ -33,5 +33,6 @@ def need(word: str) -> None:
     if is_here(word):
         return
     if _MODULES[word] == "onnxruntime":
-        raise optional.missing("inference", f"the loader {word}" if word == "mapped" else word)
+        feature = f"the loader {word}" if word == "mapped" else "loading a model"
+        raise optional.missing("inference", feature, "--kv-cache and --vector-search need nothing")
     raise UserError(f"{word} needs {_MODULES[word]}: pip install {_MODULES[word]}")
