@@ -25,6 +25,7 @@ pub mod paths;
 pub mod payload;
 pub mod place;
 pub mod plan;
+pub mod poller;
 pub mod request;
 pub mod response;
 pub mod shared;

@@ -1,5 +1,5 @@
-//! Training, checkpoints and the KV cache on a store that refuses, is silent or is left: what is repeated, what is counted,
-//! and when each ends.
+//! Training, checkpoints, the KV cache and plain writes on a store that refuses, is silent or is left: what is repeated, what
+//! is counted, and when each ends.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests, where a failure is what a panic is for")]
 
@@ -331,5 +331,48 @@ fn a_stop_ends_them_in_seconds_on_a_silent_store() {
         }
         thread::sleep(LATE);
         assert!(store.kept.lock().unwrap().parts.is_empty(), "an upload was left");
+    }
+}
+
+/// Writes objects, or their parts, below the data set of a store.
+fn write(store: &Store, operation: &str, stop: &Stop) -> Reading {
+    let given = json!({"endpoint": store.endpoint, "bucket": "bench", "prefix": "hwdyno-0123456789abcdef/", "timeout": 0.5,
+                       "operation": operation, "object_size": 12 * MIB, "part_size": 5 * MIB, "objects": 2,
+                       "concurrency": 2, "client_threads": 1, "runtime": 2.0});
+    run("object_requests", &given, stop).unwrap()
+}
+
+#[test]
+fn a_write_that_moves_nothing_ends_by_the_timeout_however_large_it_is() {
+    let silent: Decide = |line, _| if line.starts_with("PUT") { Fate::Silent } else { Fate::Answered };
+    for operation in ["put", "multipart"] {
+        let (store, began) = (with_data(silent), Instant::now());
+        let reading = write(&store, operation, &Stop::new());
+        // A transfer at the slowest speed that a deadline allows would take minutes.
+        assert!(began.elapsed() < Duration::from_secs(6), "{operation}: {:?}", began.elapsed());
+        assert!(reading.faults.iter().any(|fault| fault.says.contains("by the deadline")), "{:?}", reading.faults);
+    }
+}
+
+#[test]
+fn a_stop_awaits_what_is_being_written() {
+    let late: Decide = |line, _| if line.starts_with("PUT") { Fate::Late } else { Fate::Answered };
+    for operation in ["put", "multipart"] {
+        let (store, stop) = (with_data(late), Stop::new());
+        let later = stop.clone();
+        let setting = thread::spawn(move || {
+            thread::sleep(LATE / 4);
+            later.set();
+        });
+        let reading = write(&store, operation, &stop);
+        setting.join().unwrap();
+        let count = || {
+            let kept = store.kept.lock().unwrap();
+            (kept.objects.len(), kept.parts.len())
+        };
+        let written = count();
+        thread::sleep(2 * LATE);
+        assert_eq!(count(), written, "{operation}: the store wrote after the end");
+        assert!(reading.interrupted && reading.faults.is_empty(), "{operation}: {:?}", reading.faults);
     }
 }

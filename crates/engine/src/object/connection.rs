@@ -126,6 +126,12 @@ impl Connection {
         &self.sending
     }
 
+    /// Bytes of the request and of the response's body that have moved.
+    #[must_use]
+    pub fn moved_bytes(&self) -> u64 {
+        self.sent + self.received
+    }
+
     /// The head of the last response.
     #[must_use]
     pub fn answer(&self) -> Option<Head> {
@@ -220,7 +226,8 @@ impl Connection {
                     }
                 }
                 Err(error) if is_passing(&error) => return Event::Pending,
-                Err(_) => return Event::Failed(self.loss()),
+                Err(_) if self.tls_fault().is_some() => return Event::Failed(Failure::Tls),
+                Err(_) => return Event::Failed(Failure::Lost),
             }
         }
         Event::Pending
@@ -240,15 +247,6 @@ impl Connection {
 
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.transport.as_mut().map_or(Err(ErrorKind::NotConnected.into()), |transport| transport.read(buffer))
-    }
-
-    /// Why nothing can be received any more.
-    fn loss(&self) -> Failure {
-        if self.tls_fault().is_some() {
-            Failure::Tls
-        } else {
-            Failure::Lost
-        }
     }
 
     /// A connection without a request has nothing to say but its end.

@@ -1,7 +1,7 @@
 //! One request and its response on a connection: what is sent, what must come back, and when it did.
 
 use crate::object::failure::Failure;
-use crate::object::options::Checksum;
+use crate::object::options::{Checksum, Operation};
 use crate::object::plan::Step;
 
 /// How long the answer of a store is awaited that has closed the connection, ns.
@@ -51,6 +51,12 @@ pub struct Sending {
 }
 
 impl Sending {
+    /// Whether it makes an object, or an upload.
+    #[must_use]
+    pub fn writes(&self) -> bool {
+        matches!(self.step.operation, Operation::Put | Operation::Multipart)
+    }
+
     /// Bytes of an object that it moves.
     #[must_use]
     pub fn moved_bytes(&self) -> u64 {

@@ -9,7 +9,7 @@ use crate::timing::clock::now_ns;
 
 /// How long the answer to what was sent is awaited after a stop: a store may finish it after its removal, which then removes
 /// nothing.
-const GRACE_NS: u64 = 2_000_000_000;
+pub const GRACE_NS: u64 = 2_000_000_000;
 
 /// What ends a wait.
 pub struct Limits<'a> {

@@ -84,13 +84,8 @@ pub enum Owner {
 /// # Errors
 /// Machine: the store refuses.
 pub fn find_owner(control: &mut Control, prefix: &str) -> Result<Owner, Error> {
-    let Some(mark) = read(control, prefix)? else { return Ok(Owner::Other) };
-    let (boot, process) = (boot(), process_start(mark.pid));
-    if mark.is_over(&boot, process.as_deref(), now_s()) {
-        return Ok(Owner::Gone);
-    }
-    let is_this = mark.pid == std::process::id() && mark.boot == boot && !boot.is_empty();
-    Ok(if is_this { Owner::This } else { Owner::Other })
+    let mark = read(control, prefix)?;
+    Ok(mark.map_or(Owner::Other, |mark| mark.owner(&boot(), process_start(mark.pid).as_deref(), now_s())))
 }
 
 fn read(control: &mut Control, prefix: &str) -> Result<Option<Mark>, Error> {
@@ -123,6 +118,17 @@ impl Mark {
             process: value("process")?.into(),
             second: value("second")?.parse().ok()?,
         })
+    }
+
+    /// Whose its folder is, given the same as below.
+    fn owner(&self, boot: &str, process: Option<&str>, now_s: u64) -> Owner {
+        if self.is_over(boot, process, now_s) {
+            Owner::Gone
+        } else if self.pid == std::process::id() && self.boot == boot && !boot.is_empty() {
+            Owner::This
+        } else {
+            Owner::Other
+        }
     }
 
     /// Whether its process is gone, given this machine's boot and the start of the process that has its number now.
@@ -185,7 +191,18 @@ mod tests {
         for wrong in ["", "x", &text.replace("pid 7", "pid x"), &text.replace("second 1000\n", "")] {
             assert_eq!(Mark::read(wrong.as_bytes()), None);
         }
-        let own = std::process::id();
-        assert!(process_start(own).is_some_and(|ticks| ticks.parse::<u64>().is_ok()));
+        let this = std::process::id();
+        assert!(process_start(this).is_some_and(|ticks| ticks.parse::<u64>().is_ok()));
+    }
+
+    #[test]
+    fn a_folder_of_this_process_is_neither_gone_nor_anothers() {
+        let mark = |pid: u32| Mark { prefix: "p/".into(), boot: "b".into(), pid, process: "99".into(), second: 1000 };
+        let this = std::process::id();
+        assert_eq!(mark(this).owner("b", Some("99"), 1000), Owner::This);
+        assert_eq!(mark(this + 1).owner("b", Some("99"), 1000), Owner::Other);
+        assert_eq!(mark(this).owner("b", Some("98"), 1000), Owner::Gone, "an earlier process had its number");
+        assert_eq!(mark(this).owner("c", Some("99"), 1000), Owner::Other, "another machine's has the same number");
+        assert_eq!(mark(this).owner("", Some("99"), 1000), Owner::Other);
     }
 }

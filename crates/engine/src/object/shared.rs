@@ -72,15 +72,14 @@ impl<'a> Shared<'a> {
     /// What is sent and comes back for the same step.
     #[must_use]
     pub fn sending(&self, step: Step, bytes: u64, deadline_ns: u64) -> Sending {
-        let writes = matches!(step.operation, Operation::Put | Operation::Multipart);
         let expected = Expected {
             bytes: reads(step.operation).then_some(bytes),
             keep: matches!(step.stage, Stage::Create | Stage::Complete),
             no_body: step.operation == Operation::Head,
             checksum: if reads(step.operation) { self.checksum } else { Checksum::Nothing },
         };
-        let body_bytes = if writes { bytes } else { 0 };
-        Sending { step, body_bytes, content: content_of(&step), expected, deadline_ns }
+        let sending = Sending { step, body_bytes: 0, content: content_of(&step), expected, deadline_ns };
+        Sending { body_bytes: if sending.writes() { bytes } else { 0 }, ..sending }
     }
 }
 

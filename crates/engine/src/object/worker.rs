@@ -1,18 +1,17 @@
 //! One thread of a run: its connections at an epoll, each with one request at a time.
 
 use std::io;
-use std::os::fd::OwnedFd;
-
-use rustix::event::{epoll, poll, PollFd, PollFlags, Timespec};
 
 use crate::contract::kernel::Error;
 use crate::object::connection::Connection;
 use crate::object::exchange::Event;
 use crate::object::failure::Failure;
+use crate::object::limits::GRACE_NS;
 use crate::object::multipart::{count_parts, Uploads, PART_ROOM};
 use crate::object::options::Operation;
 use crate::object::paths::Paths;
 use crate::object::plan::{Plan, Stage, Step};
+use crate::object::poller::{is_writable, Poller, LOOK_NS};
 use crate::object::request::{listing_query, Body, Writer};
 use crate::object::shared::Shared;
 use crate::object::tally::Tally;
@@ -23,9 +22,6 @@ use crate::timing::cpu_time;
 
 /// Bytes that are read at once: they stay in a cache of the second level.
 const BUFFER: usize = 256 << 10;
-/// How often deadlines, rests and the stop are looked at.
-const LOOK_NS: u64 = 20_000_000;
-const MS: u64 = 1_000_000;
 /// Events that are served before the time is looked at again.
 const MAX_EVENTS: usize = 128;
 /// The slowest transfer that a deadline allows, bytes a second.
@@ -33,8 +29,6 @@ pub const SLOWEST: u64 = 64 << 10;
 /// The rest after a failure, doubled by each in a row up to a second.
 const REST_NS: u64 = 10_000_000;
 const LONGEST_REST_NS: u64 = 1_000_000_000;
-/// The last part of a wait for a due request, which is not left to `epoll`: it counts in whole ms.
-const FINE_NS: u64 = 2_000_000;
 /// Keys in a page of a listing.
 const PAGE: u64 = 1000;
 
@@ -43,7 +37,7 @@ pub struct Worker<'a> {
     shared: &'a Shared<'a>,
     writer: Writer,
     plan: Plan,
-    poll: OwnedFd,
+    poller: Poller,
     connections: Vec<Connection>,
     /// Connections that rest, each until when, ns.
     rests: Vec<(usize, u64)>,
@@ -58,6 +52,10 @@ pub struct Worker<'a> {
     first: usize,
     busy: usize,
     moved: u64,
+    /// Bytes that each connection's request had moved when they last changed, and when that was seen, ns.
+    progress: Vec<(u64, u64)>,
+    /// When a stop was seen, ns.
+    stopped_ns: u64,
     /// What this thread counts.
     pub tally: Tally,
 }
@@ -72,8 +70,6 @@ impl<'a> Worker<'a> {
         mut tally: Tally,
     ) -> Result<Self, Error> {
         tally.paths = Paths::new(shared.bucket.places.len());
-        let poll = epoll::create(epoll::CreateFlags::CLOEXEC)
-            .map_err(|errno| Error::machine("make an epoll", &errno.into()))?;
         let room = writer.room();
         let is_multipart = shared.work.operation == Operation::Multipart;
         let uploads = is_multipart.then(|| Uploads::new(shared.work, count));
@@ -86,7 +82,7 @@ impl<'a> Worker<'a> {
             shared,
             writer,
             plan,
-            poll,
+            poller: Poller::new()?,
             connections: (0..count).map(|_| Connection::new(room, parts)).collect(),
             rests: Vec::with_capacity(count),
             free: Vec::with_capacity(count),
@@ -97,6 +93,8 @@ impl<'a> Worker<'a> {
             first,
             busy: 0,
             moved: 0,
+            progress: vec![(0, 0); count],
+            stopped_ns: u64::MAX,
             tally,
         })
     }
@@ -120,7 +118,7 @@ impl<'a> Worker<'a> {
                 let open = self.connections.iter().position(|connection| !connection.is_open());
                 return Err(self.unreached(open.unwrap_or(0), &io::Error::from_raw_os_error(libc::ETIMEDOUT)));
             }
-            self.wait(&mut events, LOOK_NS)?;
+            self.poller.wait(&mut events, LOOK_NS)?;
             for event in &events {
                 let number = { event.data }.u64() as usize;
                 match self.go_on(number, true) {
@@ -166,13 +164,11 @@ impl<'a> Worker<'a> {
             if self.busy == 0 && self.rests.is_empty() && self.is_over(now) {
                 break;
             }
-            let due = self.plan.next_due_ns().filter(|_| !self.free.is_empty());
+            let due = self.plan.next_due_ns().filter(|_| !self.free.is_empty() && !self.tally.stopped);
             let left = due.map_or(LOOK_NS, |due| due.saturating_sub(now).min(LOOK_NS));
-            self.wait(&mut events, left)?;
+            self.poller.wait(&mut events, left)?;
             for event in &events {
-                let flags = { event.flags };
-                let writable = flags.intersects(WRITABLE);
-                self.serve({ event.data }.u64() as usize, writable);
+                self.serve({ event.data }.u64() as usize, is_writable(event));
             }
             let now = now_ns();
             if self.moved > 0 {
@@ -180,8 +176,7 @@ impl<'a> Worker<'a> {
             }
             if now - looked >= LOOK_NS {
                 looked = now;
-                if self.shared.stop.is_set() || self.shared.broken.is_set() {
-                    self.tally.stopped = true;
+                if self.is_cut(now) {
                     break;
                 }
                 self.look(now);
@@ -197,8 +192,22 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
+    /// Whether a stop ends it now: what is being written is awaited for a moment, as the store may finish it after its removal.
+    fn is_cut(&mut self, now: u64) -> bool {
+        if !self.shared.stop.is_set() && !self.shared.broken.is_set() {
+            return false;
+        }
+        self.tally.stopped = true;
+        self.stopped_ns = self.stopped_ns.min(now);
+        let writes = self.connections.iter().any(|connection| connection.is_busy() && connection.sending().writes());
+        !writes || now >= self.stopped_ns + GRACE_NS
+    }
+
     /// The next request that may begin now: what is left of uploads comes before what another operation begins.
     fn take(&mut self, now: u64) -> Option<Step> {
+        if self.tally.stopped {
+            return None;
+        }
         let Some(uploads) = &mut self.uploads else { return self.plan.take(now) };
         if let Some(step) = uploads.take_end() {
             return Some(step);
@@ -223,32 +232,13 @@ impl<'a> Worker<'a> {
         self.shared.work.once && !self.free.is_empty()
     }
 
-    /// Waits at most this long for what can be read or written; the end of a short wait is met within tens of µs.
-    fn wait(&self, events: &mut Vec<epoll::Event>, left_ns: u64) -> Result<(), Error> {
-        events.clear();
-        let mut whole_ms = left_ns.div_ceil(MS);
-        let mut answer = Ok(0);
-        if left_ns < FINE_NS {
-            let fine = Timespec { tv_sec: 0, tv_nsec: left_ns as _ };
-            answer = poll(&mut [PollFd::new(&self.poll, PollFlags::IN)], Some(&fine));
-            whole_ms = 0;
-        } else if left_ns < LOOK_NS {
-            whole_ms = (left_ns - FINE_NS) / MS;
-        }
-        let time = Timespec { tv_sec: 0, tv_nsec: (whole_ms * MS) as _ };
-        match answer.and_then(|_| epoll::wait(&self.poll, rustix::buffer::spare_capacity(events), Some(&time))) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(errno) => Err(Error::machine("wait for the store", &errno.into())),
-        }
-    }
-
     fn connect(&mut self, number: usize) -> io::Result<()> {
         let places = &self.shared.bucket.places;
         let place = &places[(self.first + number) % places.len()];
         let connection = &mut self.connections[number];
         connection.connect(place)?;
         if let Some(stream) = connection.stream() {
-            epoll::add(&self.poll, stream, epoll::EventData::new_u64(number as u64), BOTH)?;
+            self.poller.add(stream, number)?;
         }
         connection.waits_to_write = true;
         Ok(())
@@ -264,9 +254,7 @@ impl<'a> Worker<'a> {
 
     fn watch(&self, number: usize, writes: bool) {
         if let Some(stream) = self.connections[number].stream() {
-            let flags = if writes { BOTH } else { epoll::EventFlags::IN };
-            // A descriptor that is at this epoll can be changed there.
-            let _ = epoll::modify(&self.poll, stream, epoll::EventData::new_u64(number as u64), flags);
+            self.poller.watch(stream, number, writes);
         }
     }
 
@@ -298,7 +286,9 @@ impl<'a> Worker<'a> {
         if let Body::Bytes(parts) = request.body {
             connection.tail.extend_from_slice(parts);
         }
-        let deadline_ns = now_ns() + shared.timeout_ns + bytes / SLOWEST * 1_000_000_000;
+        let now = now_ns();
+        self.progress[number] = (0, now);
+        let deadline_ns = now + shared.timeout_ns + bytes / SLOWEST * 1_000_000_000;
         let sending = shared.sending(step, bytes, deadline_ns);
         let was_writing = connection.waits_to_write;
         let event = connection.send(sending, payload, &mut self.moved);
@@ -408,11 +398,18 @@ impl<'a> Worker<'a> {
         self.tally.paths.fail(self.first + number);
     }
 
-    /// Ends what is past its deadline, and the rests that are over.
+    /// Ends what is past its deadline or moves nothing, and the rests that are over.
     fn look(&mut self, now: u64) {
         for number in 0..self.connections.len() {
             let connection = &self.connections[number];
-            if connection.is_busy() && now > connection.sending().deadline_ns {
+            if !connection.is_busy() {
+                continue;
+            }
+            let (before, since_ns) = &mut self.progress[number];
+            if *before != connection.moved_bytes() {
+                (*before, *since_ns) = (connection.moved_bytes(), now);
+            }
+            if now > connection.sending().deadline_ns || now > *since_ns + self.shared.timeout_ns {
                 let step = connection.sending().step;
                 self.connections[number].close();
                 self.end_failed(number, step, Failure::Timeout);
@@ -430,6 +427,3 @@ impl<'a> Worker<'a> {
         }
     }
 }
-
-const WRITABLE: epoll::EventFlags = epoll::EventFlags::OUT.union(epoll::EventFlags::ERR).union(epoll::EventFlags::HUP);
-const BOTH: epoll::EventFlags = epoll::EventFlags::IN.union(epoll::EventFlags::OUT);
