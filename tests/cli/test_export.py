@@ -80,6 +80,22 @@ def test_no_name_is_left_in_a_copy_that_leaves() -> None:
     assert after.experiments[0].points[0].throughput == before.experiments[0].points[0].throughput
 
 
+def test_what_is_no_servers_name_stays_in_a_run_of_inference() -> None:
+    fixed = {"path": "s3://bench/cache", "endpoint": "https://s3.lab.example:9000,https://s3b.lab.example"}
+    of_a_store = made_experiment(
+        "inference.kv_cache.x", "inference", "?", "users", "inference_kv_cache", (), fixed=fixed
+    )
+    of_a_model = replace(
+        of_a_store, fixed={"path": "/data/models", "endpoint": "completions", "server": "http://gpu7:8000"}
+    )
+    made_run = made.run(*(replace(result, points=(made.point(1),)) for result in (of_a_store, of_a_model)))
+    command = "hwdyno inference --path s3://bench/cache --path /data/models --server http://gpu7:8000 completions"
+    after = without_names(replace(made_run, command=command))
+    assert after.command == command.replace("gpu7", "server-3")
+    assert after.experiments[0].fixed["path"] == fixed["path"]
+    assert after.experiments[0].fixed["endpoint"] == "https://server-1:9000,https://server-2"
+
+
 def test_several_hosts_stay_apart_and_everyday_words_stay() -> None:
     machines = tuple(Machine.of_survey({"hostname": name}) for name in ("memory", "node7", "node70"))
     finding = Finding("r", "info", "memory", "memory on node70 is fast, on node7 slow", {}, "a")

@@ -152,8 +152,9 @@ def point(users: int, p95_ms: float, *, reads: int = 400, cpu_s: float = 1.0, **
     return replace(made, **more)
 
 
-def findings(*points: Measurement, scale: float = 0.01) -> dict[str, Finding]:
+def findings(*points: Measurement, scale: float = 0.01, **place: str) -> dict[str, Finding]:
     fixed: dict[str, Any] = {"model": "llama3.1-8b", "scale": scale, "capacity": 8 << 30, "memory": 0, "runtime": 10.0}
+    fixed.update(place)
     result = made_experiment(
         "inference.kv_cache.llama3.1-8b", "inference", "?", "users", "inference_kv_cache", points, fixed=fixed
     )
@@ -195,7 +196,9 @@ def test_a_block_that_is_not_what_was_written_makes_the_point_invalid() -> None:
     assert found.severity == "invalid"
     assert "1 block differs from what was written" in found.says
     assert "kv_users" not in findings(point(1, 5, details={"corrupt_blocks": 1}, faults=(fault,)))
-    assert "block 3 is flipped" in found.says
+    assert "block 3 is flipped" in found.says and "smartctl" in found.advice
+    of_store = findings(point(1, 5, details={"corrupt_blocks": 1}, faults=(fault,)), path="s3://bench/x")["io_corrupt"]
+    assert of_store.advice.startswith("Check the store's log") and "smartctl" not in of_store.advice
 
 
 @pytest.mark.parametrize(

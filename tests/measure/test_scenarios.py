@@ -23,6 +23,7 @@ from hwdyno.measure.runner.allowance import Allowance
 from hwdyno.measure.runner.observers import Silent
 from hwdyno.measure.runner.point import PointInWork
 from hwdyno.measure.scenarios import Interrupted, Preparation, Scenario
+from hwdyno.measure.scenarios.affordable import uses
 from hwdyno.measure.scenarios.preparation import FolderOfPoints, Says
 from hwdyno.measure.scenarios.scenario import Bench, together
 from hwdyno.model.words import Run, UserError
@@ -155,6 +156,16 @@ def test_nothing_is_made_for_a_part_that_the_budget_skips(
     assert all(name in messages[0] for name in left_out) and ready.left_out == tuple(messages)
     assert {preparation.where.name for preparation in scenario.prepares()} == set(made)
     assert {line.experiment for line in scenario.points(2e9)} & set(sizes) == set(made)
+
+
+def test_a_folder_in_a_store_is_used_by_the_points_below_it(tmp_path: Path) -> None:
+    experiment = planned(tmp_path, ("memory.threads",)).experiments[0]
+    folder = Noted(name="folder", notes=[], where=Path("s3://bench/data"), bytes=1)
+    used = {
+        place: uses(replace(experiment, fixed={**experiment.fixed, "path": place}), folder)
+        for place in ("s3://bench/data", "s3://bench/data/train", "s3://bench/database", "/bench/data")
+    }
+    assert [place for place, is_used in used.items() if is_used] == ["s3://bench/data", "s3://bench/data/train"]
 
 
 def test_what_is_made_slower_than_planned_costs_those_behind_it(tmp_path: Path) -> None:

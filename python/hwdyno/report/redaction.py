@@ -113,15 +113,14 @@ def _servers(run: Run) -> Iterator[str | None]:
         address, mark, _ = (machine.storage.source or "").partition(":/")
         yield address if mark else None
     for result in run.experiments:
-        # A path of the others is a folder.
-        keys = ("server", "path", "host") if result.resource in {"network", "inference", "object"} else ()
-        if keys or result.fixed.get("endpoint"):
-            for point in result.points:
-                whole = {**result.fixed, **point.parameters}
-                values = [str(whole.get(key) or "") for key in keys]
-                # An object store may have several endpoints.
-                for place in map(_host, [*values, *str(whole.get("endpoint") or "").split(",")]):
-                    yield None if not place or is_loopback(place) else place
+        for point in result.points:
+            whole = {**result.fixed, **point.parameters}
+            # Of a network's results that were read, the path is a host; of all others it is a folder or a bucket.
+            keys = ("server", "host", *(("path",) if result.resource == "network" else ()))
+            # An object store may have several endpoints; a model server's is a word.
+            urls = [text for text in str(whole.get("endpoint") or "").split(",") if "://" in text]
+            for place in map(_host, [*(str(whole.get(key) or "") for key in keys), *urls]):
+                yield None if not place or is_loopback(place) else place
 
 
 def _host(place: str) -> str:

@@ -71,11 +71,14 @@ def io_corrupt(case: Case) -> Verdict | None:
     named = next((fault.says for fault in case.point.faults if fault.operation == "verify"), "")
     differ = "differs" if count == 1 else "differ"
     first = f" First: {named}." if named else ""
+    check = "Check dmesg, the drive's health (smartctl -a) and other writers to this folder"
+    if case.in_object_store:
+        check = f"{case.on_faults}, and what else writes below this prefix"
     return Verdict(
         "invalid",
         f"Data corruption ({case.label}): {plural(count, 'block')} {differ} from what was written.{first}",
         {"corrupt_blocks": count},
-        "Check dmesg, the drive's health (smartctl -a) and other writers to this folder, then: " + case.command(),
+        f"{check}, then: {case.command()}",
         weight=count,
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from hwdyno.measure.plan import SHORTEST_S, WRITE_BYTES_S, Plan, Planned, Timing, reading_s
 from hwdyno.measure.scenarios.preparation import Preparation
 from hwdyno.model.units import format_duration, plural
+from hwdyno.system.urls import format_place
 
 
 def list_unaffordable(
@@ -39,7 +40,7 @@ def list_unaffordable(
 
 def uses(planned: Planned, made: Preparation) -> bool:
     """Whether any point works on the file or folder that a preparation makes, or below it."""
-    where = str(made.where)
+    where = format_place(made.where)
     values = (value for point in ({**planned.fixed}, *planned.points) for value in point.values())
     return any(isinstance(value, str) and (value == where or value.startswith(f"{where}/")) for value in values)
 
