@@ -177,10 +177,9 @@ def test_buffered_libaio_is_synchronous(data: Path, capsys: pytest.CaptureFixtur
 
 def test_a_rate_that_is_not_reached_counts_the_wait(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     closed = measured(capsys, data, "--rw", "randread", "--iodepth", "4").experiments[0].points[0]
-    assert closed.latency_ns is not None and closed.rate is not None
-    # Out of reach also where other processes slowed down the first run and not the second.
-    rate = str(int(20 * closed.rate.value))
-    run = measured(capsys, data, "--rw", "randread", "--rate", rate, "--iodepth", "4")
+    assert closed.latency_ns is not None
+    # No storage is so fast: a multiple of what the first run reached is in reach where that one was slowed down.
+    run = measured(capsys, data, "--rw", "randread", "--rate", "5000000", "--iodepth", "4")
     finding = found(run, "rate_not_reached")
     point = run.experiments[0].points[0]
     assert point.latency_ns is not None and point.rate is not None
@@ -338,8 +337,8 @@ def test_storage_that_slows_down_in_mid_run_is_named(tmp_path: Path, capsys: pyt
     """A spent burst budget or a full write cache; here a limit that falls after a third of each repeat."""
     with limited(tmp_path, 1000, 100) as (where, made, limits):
         # A sample holds a whole slice of the limit, or it would look like hiccups.
-        course = ["--runtime", "1s", "--interval-s", "100ms", "--budget", "2s"]
-        with readings_in(made, *limits, after_s=0.4):
+        course = ["--runtime", "2s", "--interval-s", "200ms", "--budget", "4s"]
+        with readings_in(made, *limits, after_s=0.8):
             run = measured(capsys, where, "--rw", "randread", *PSYNC, *course)
     # Other running processes would explain it, too.
     run = in_peace(run)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import time
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -16,8 +17,9 @@ from hwdyno.model.words import UserError
 
 WHOLE = 1_000_000
 BYTES = sample(250_000, WHOLE)
-CPU_S = 2e-6
-"""The limit for a byte: a reader takes half of it, and a shared core may take twice that.
+CPU_S, TURNS_S = 2e-6, 0.05
+"""The limit for a byte, where a million turns of a loop take so long: a reader takes half of it, and a shared core may
+take twice that.
 
 A square of the length takes minutes of 1 MB, and a sixteenth of that for a quarter of the length, where the limit is
 half a second.
@@ -37,6 +39,14 @@ def sample_outputs() -> dict[str, str]:
                 if name not in found and name != "published" and form.recognizes(text):
                     found[name] = text if text.lstrip()[:1] not in "{[" else ""
     return found
+
+
+def slowness() -> float:
+    """The time of a loop now, over that on the machine for which the limit is; at least 1."""
+    before, total = time.process_time(), 0
+    for turn in range(200_000):
+        total += turn * turn
+    return max(1.0, (time.process_time() - before) * 5 / TURNS_S)
 
 
 @contextlib.contextmanager
@@ -61,6 +71,7 @@ def hostile(unit: str, length: int = BYTES) -> str:
 
 @pytest.mark.parametrize("unit", shortly(10, *UNITS), ids=repr)
 def test_each_reader_ends_in_time(unit: str) -> None:
+    limit_s = CPU_S * BYTES * slowness()
     for name, form in list_formats().items():
         # What is imported and compiled once is no matter of the length.
         with contextlib.suppress(UserError):
@@ -69,7 +80,7 @@ def test_each_reader_ends_in_time(unit: str) -> None:
         # What follows a tool's own output reaches further into its reader than what is alone.
         for before in [known, ""][: sample(1, 2 if known else 1)]:
             text = collapse_blanks(before + "\n" * bool(before) + hostile(unit))
-            with limited(CPU_S * BYTES), contextlib.suppress(UserError):
+            with limited(limit_s), contextlib.suppress(UserError):
                 if form.recognizes(text) or not before:
                     form.read(text, name)
 
@@ -78,7 +89,7 @@ def test_each_reader_ends_in_time(unit: str) -> None:
 def test_all_of_them_together_end_in_time(unit: str) -> None:
     with contextlib.suppress(UserError):
         read_every(unit * 20, "short")
-    with limited(4 * CPU_S * BYTES), contextlib.suppress(UserError):
+    with limited(4 * CPU_S * BYTES * slowness()), contextlib.suppress(UserError):
         read_every(hostile(unit), "hostile")
 
 
@@ -99,5 +110,5 @@ SHAPES = ("a: 1 MB/s\n", "a|1 MB/s|2 MB/s\n", "a:\n", "### a\n", "1 ms\n", "a: 1
 @pytest.mark.parametrize("unit", SHAPES, ids=repr)
 def test_a_reader_by_shape_ends_in_time(unit: str) -> None:
     # It reads to its limit of results, however long the text, so that a shorter one would take as long.
-    with limited(CPU_S * WHOLE), contextlib.suppress(UserError):
+    with limited(CPU_S * WHOLE * slowness()), contextlib.suppress(UserError):
         read_by_shape(hostile(unit, WHOLE), "hostile")
