@@ -34,12 +34,13 @@ def main() -> int:
         signals.register(signals.Stage.REMOVE, partial(shutil.rmtree, folder, ignore_errors=True))
     with signals.keeping(), signals.halting(signals.end_children):
         status = _measure(args, folder, rows)
-    print(_table(rows))
-    met = sum(row.verdict == "met" for row in rows)
-    print(
-        f"\n{met} of {sum(row.target is not None for row in rows)} targets met; median of {args.pairs} pairs in turn, "
-        f"bootstrap intervals; open: the interval spans the target; {time.monotonic() - began:.0f} s"
-    )
+        print(_table(rows))
+        met = sum(row.verdict == "met" for row in rows)
+        judged = sum(row.target is not None for row in rows)
+        print(
+            f"\n{met} of {judged} targets met; median of {args.pairs} pairs in turn, bootstrap intervals; open: the "
+            f"interval spans the target; {time.monotonic() - began:.0f} s"
+        )
     return signals.status(status)
 
 
