@@ -81,7 +81,7 @@ def test_no_name_is_left_in_a_copy_that_leaves() -> None:
 
 
 def test_what_is_no_servers_name_stays_in_a_run_of_inference() -> None:
-    fixed = {"path": "s3://bench/cache", "endpoint": "https://s3.lab.example:9000,https://s3b.lab.example"}
+    fixed = {"path": "s3://bench/cache", "endpoint": "https://s3.lab.example:9000, https://s3b.lab.example"}
     of_a_store = made_experiment(
         "inference.kv_cache.x", "inference", "?", "users", "inference_kv_cache", (), fixed=fixed
     )
@@ -93,7 +93,7 @@ def test_what_is_no_servers_name_stays_in_a_run_of_inference() -> None:
     after = without_names(replace(made_run, command=command))
     assert after.command == command.replace("gpu7", "server-3")
     assert after.experiments[0].fixed["path"] == fixed["path"]
-    assert after.experiments[0].fixed["endpoint"] == "https://server-1:9000,https://server-2"
+    assert after.experiments[0].fixed["endpoint"] == "https://server-1:9000, https://server-2"
 
 
 def test_several_hosts_stay_apart_and_everyday_words_stay() -> None:

@@ -118,7 +118,7 @@ def _servers(run: Run) -> Iterator[str | None]:
             # Of a network's results that were read, the path is a host; of all others it is a folder or a bucket.
             keys = ("server", "host", *(("path",) if result.resource == "network" else ()))
             # An object store may have several endpoints; a model server's is a word.
-            urls = [text for text in str(whole.get("endpoint") or "").split(",") if "://" in text]
+            urls = [text.strip() for text in str(whole.get("endpoint") or "").split(",") if "://" in text]
             for place in map(_host, [*(str(whole.get(key) or "") for key in keys), *urls]):
                 yield None if not place or is_loopback(place) else place
 

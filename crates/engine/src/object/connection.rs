@@ -126,9 +126,9 @@ impl Connection {
         &self.sending
     }
 
-    /// Bytes of the request and of the response's body that have moved.
+    /// Bytes of the request that were sent and of the response's body that came.
     #[must_use]
-    pub fn moved_bytes(&self) -> u64 {
+    pub fn transferred_bytes(&self) -> u64 {
         self.sent + self.received
     }
 

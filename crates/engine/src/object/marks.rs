@@ -120,7 +120,7 @@ impl Mark {
         })
     }
 
-    /// Whose its folder is, given the same as below.
+    /// Whose its folder is, given this machine's boot and the start of the process that has its number now.
     fn owner(&self, boot: &str, process: Option<&str>, now_s: u64) -> Owner {
         if self.is_over(boot, process, now_s) {
             Owner::Gone

@@ -52,8 +52,8 @@ pub struct Worker<'a> {
     first: usize,
     busy: usize,
     moved: u64,
-    /// Bytes that each connection's request had moved when they last changed, and when that was seen, ns.
-    progress: Vec<(u64, u64)>,
+    /// Bytes that each connection's request had transferred when they last changed, and when that was seen, ns.
+    activity: Vec<(u64, u64)>,
     /// When a stop was seen, ns.
     stopped_ns: u64,
     /// What this thread counts.
@@ -93,7 +93,7 @@ impl<'a> Worker<'a> {
             first,
             busy: 0,
             moved: 0,
-            progress: vec![(0, 0); count],
+            activity: vec![(0, 0); count],
             stopped_ns: u64::MAX,
             tally,
         })
@@ -287,7 +287,7 @@ impl<'a> Worker<'a> {
             connection.tail.extend_from_slice(parts);
         }
         let now = now_ns();
-        self.progress[number] = (0, now);
+        self.activity[number] = (0, now);
         let deadline_ns = now + shared.timeout_ns + bytes / SLOWEST * 1_000_000_000;
         let sending = shared.sending(step, bytes, deadline_ns);
         let was_writing = connection.waits_to_write;
@@ -405,9 +405,9 @@ impl<'a> Worker<'a> {
             if !connection.is_busy() {
                 continue;
             }
-            let (before, since_ns) = &mut self.progress[number];
-            if *before != connection.moved_bytes() {
-                (*before, *since_ns) = (connection.moved_bytes(), now);
+            let (before, since_ns) = &mut self.activity[number];
+            if *before != connection.transferred_bytes() {
+                (*before, *since_ns) = (connection.transferred_bytes(), now);
             }
             if now > connection.sending().deadline_ns || now > *since_ns + self.shared.timeout_ns {
                 let step = connection.sending().step;
