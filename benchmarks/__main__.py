@@ -76,7 +76,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--pairs", type=int, default=5, help="pairs of ours and theirs a point (default 5)")
     parser.add_argument("--runtime", type=float, default=1.0, help="seconds a reading (default 1)")
     parser.add_argument("--only", action="append", help="one resource, such as storage; may be repeated")
-    return parser.parse_args()
+    args = parser.parse_args()
+    if not args.path.is_dir():
+        parser.error(f"--path {args.path}: no such directory; name one on the storage to measure")
+    return args
 
 
 def _progress(says: str) -> None:

@@ -107,6 +107,7 @@ def test_an_interrupted_search_leaves_nothing_in_the_bucket(tmp_path: Path) -> N
     ("words", "says"),
     [
         ([], "name the object store: --store-endpoint URL"),
+        (["--store-endpoint", "http://127.0.0.1:9, minio"], "--store-endpoint minio: use a URL with a host and a port"),
         (["--store-endpoint", "http://127.0.0.1:9"], "connect to the store at http://127.0.0.1:9"),
         (["--store-endpoint", "http://127.0.0.1:9", "--keep"], "an object store keeps no index"),
         (["--store-endpoint", "http://127.0.0.1:9", "--generate"], "an object store keeps no index"),

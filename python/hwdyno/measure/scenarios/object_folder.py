@@ -41,11 +41,16 @@ def find_endpoint(options: Mapping[str, Any]) -> str:
 
 
 def need_endpoint(options: Mapping[str, Any]) -> str:
-    """The store's URLs; raises ``UserError`` with the command's own option where nothing names them."""
-    if endpoint := find_endpoint(options):
-        return endpoint
+    """The store's URLs; raises ``UserError`` with the command's own option where nothing names them, or no URL does."""
     option = STORE_ENDPOINT if STORE_ENDPOINT.name in options else ENDPOINT
-    raise UserError(f"name the object store: {option.flag} URL, such as http://127.0.0.1:9000, or {ENDPOINTS[0]}")
+    endpoint = find_endpoint(options)
+    if not endpoint:
+        raise UserError(f"name the object store: {option.flag} URL, such as http://127.0.0.1:9000, or {ENDPOINTS[0]}")
+    for url in filter(None, map(str.strip, endpoint.split(","))):
+        # The engine checks the rest; it is reached only when something is measured or removed there.
+        if not url.startswith(("http://", "https://")):
+            raise UserError(f"{option.flag} {url}: use a URL with a host and a port, such as http://127.0.0.1:9000")
+    return endpoint
 
 
 def reach(request: Request, object_: Path | None = None) -> Parameters:
