@@ -178,7 +178,10 @@ def test_a_dry_run_sends_nothing_and_counts_requests(tmp_path: Path) -> None:
     [
         ((), "name the object store: --endpoint URL"),
         (("--endpoint", "http://127.0.0.1:9"), "name the bucket"),
-        (("--endpoint", "minio:9000", "--bucket", "bench", "--dry-run"), "--endpoint minio:9000: use a URL with a host"),
+        (
+            ("--endpoint", "minio:9000", "--bucket", "bench", "--dry-run"),
+            "--endpoint minio:9000: use a URL with a host",
+        ),
         (("--endpoint", "https://127.0.0.1:9", "--bucket", "bench", "--ca-file", "no.pem"), "read the authorities'"),
         (("--endpoint", "https://127.0.0.1:9,http://127.0.0.1:9", "--bucket", "bench"), "use one of them for all"),
         (
