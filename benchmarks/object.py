@@ -1,0 +1,213 @@
+"""An object store's client against obstore at versitygw, against our own TCP receive loop, and at our null server.
+
+The goals were 0.16 s a GB and 45 µs a small get where obstore 0.12.1 took 0.50 s and 212 µs; here they are ratios.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import secrets
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from hwdyno.analysis.estimates import median_interval
+from hwdyno.model.histogram import Histogram
+from hwdyno.model.kernels import (
+    NETWORK_LATENCY,
+    NETWORK_THROUGHPUT,
+    OBJECT_LAYOUT,
+    OBJECT_REMOVAL,
+    OBJECT_REQUESTS,
+)
+
+from benchmarks import Bench, BenchError, BenchmarkRow, Parameters, Reading, Target, make_row
+
+BUCKET = "bench"
+KEYS = {"AWS_ACCESS_KEY_ID": "hwdyno", "AWS_SECRET_ACCESS_KEY": secrets.token_hex(16), "AWS_REGION": "us-east-1"}
+START_S = 30.0
+TAIL = Target(at_most=5)
+TAIL_CONNECTIONS, TAIL_THREADS = 1024, 2
+FAST = Target(at_least=3.3e9)
+"""Three times what one process of s3dlio moved (mlcommons/storage#701)."""
+MEMORY_CONNECTIONS, MEMORY = 1024, Target(at_most=200e6)
+
+
+@dataclass(frozen=True)
+class Case:
+    """Gets of one size, with the unit of their cost and its goals."""
+
+    title: str
+    gets: Parameters
+    unit: str
+    scale: float
+    """Seconds of CPU time a byte or a get, in the unit."""
+    by_bytes: bool
+    goal: Target
+    """The bounds of our cost over obstore's."""
+    floor: tuple[str, Parameters]
+    """The kernel of the least that such gets can cost, with its parameters."""
+
+
+CASES = (
+    Case(
+        "CPU time a GB, gets of 8 MiB, 8 in flight", {"object_size": 8 << 20, "concurrency": 8, "objects": 32}, "s",
+        1e9, True, Target(at_most=0.16 / 0.50), (NETWORK_THROUGHPUT, {"direction": "down", "block": 256 << 10}),
+    ),
+    Case(
+        "CPU time a get of 4 KiB, 16 in flight", {"object_size": 4096, "concurrency": 16, "objects": 256}, "µs",
+        1e6, False, Target(at_most=45 / 212), (NETWORK_LATENCY, {"message": 4096}),
+    ),
+)  # fmt: skip
+_OBSTORE = """
+import asyncio, json, os, resource, sys, time
+import obstore
+from obstore.store import S3Store
+given = json.loads(sys.argv[1])
+store = S3Store(given["bucket"], prefix=given["prefix"], endpoint=given["endpoint"], virtual_hosted_style_request=False,
+                client_options={"allow_http": True})
+keys = [found["path"] for page in obstore.list(store) for found in page if found["size"] == given["object_size"]]
+found = [0, 0]
+async def reader(number, until):
+    at = number
+    while time.perf_counter() < until:
+        data = await (await obstore.get_async(store, keys[at % len(keys)])).bytes_async()
+        found[0] += 1
+        found[1] += len(data)
+        at += given["concurrency"] + 1
+async def read(seconds):
+    until = time.perf_counter() + seconds
+    await asyncio.gather(*(reader(number, until) for number in range(given["concurrency"])))
+async def main():
+    await read(0.2)
+    found[:] = 0, 0
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    await read(given["runtime"])
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    print(json.dumps([*found, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime]), flush=True)
+    os._exit(0)  # Its threads abort some of its exits.
+asyncio.run(main())
+"""
+
+
+def measure(bench: Bench) -> Iterator[BenchmarkRow]:
+    """Yield every row as it is measured: first those that need nothing but us."""
+    null: Parameters = {"runtime": bench.runtime_s, "object_size": 4096, "client_threads": TAIL_THREADS}
+    bench.says("object: the null server")
+    tails = _repeat(bench, {**null, "concurrency": TAIL_CONNECTIONS}, _tail)
+    yield _figure(f"p99 over p50 of {TAIL_CONNECTIONS:,} connections on {TAIL_THREADS} threads", "x", tails, TAIL)
+    rates = _repeat(bench, {**null, "object_size": 8 << 20, "concurrency": 8}, _bytes_s)
+    yield _figure("one process, 2 threads, gets of 8 MiB", "bytes/s", rates, FAST)
+    bench.run(OBJECT_REQUESTS, {**null, "object_size": 64 << 20, "concurrency": MEMORY_CONNECTIONS})
+    peak = 1024.0 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    title = f"memory of this process, gets of 64 MiB, {MEMORY_CONNECTIONS:,} in flight"
+    yield BenchmarkRow(title, "bytes", peak, target=MEMORY)
+    with _store(bench) as endpoint:
+        for case in CASES:
+            yield from _compare(bench, case, endpoint)
+
+
+def _compare(bench: Bench, case: Case, endpoint: str) -> Iterator[BenchmarkRow]:
+    """Our cost over obstore's, and over the floor's, in turn on the same objects."""
+    bench.says(f"object: {case.title}")
+    place: Parameters = {"endpoint": endpoint, "bucket": BUCKET, "prefix": f"hwdyno-{secrets.token_hex(8)}/"}
+    objects = {name: case.gets[name] for name in ("object_size", "objects")}
+    given = {**place, **case.gets, "runtime": bench.runtime_s}
+    kernel, least = case.floor
+    bench.run(OBJECT_LAYOUT, {**place, **objects})
+    try:
+        found = [
+            (
+                _cost(bench.run(OBJECT_REQUESTS, given), case),
+                _of_obstore(given, case),
+                _cost(bench.run(kernel, {**least, "runtime": bench.runtime_s}), case),
+            )
+            for _ in range(bench.pairs)
+        ]
+    finally:
+        bench.run(OBJECT_REMOVAL, place)
+    yield make_row(f"{case.title} | obstore", case.unit, [(ours, theirs) for ours, theirs, _ in found], case.goal)
+    title = f"{case.title} | our TCP alone"
+    yield make_row(title, case.unit, [(ours, floor) for ours, _, floor in found])
+
+
+def _cost(reading: Reading, case: Case) -> float:
+    """CPU time of our end, by the bytes or by the operations."""
+    details, cpu = reading["details"], reading["cpu"]
+    spent = float(details.get("cpu_here_s") or cpu["user_s"] + cpu["system_s"])
+    counts = [stream["bytes" if case.by_bytes else "operations"] for stream in reading["streams"]]
+    return spent / max(1, sum(counts)) * case.scale
+
+
+def _of_obstore(given: Parameters, case: Case) -> float:
+    python = os.environ.get("HWDYNO_OBSTORE") or sys.executable
+    done = subprocess.run(
+        [python, "-c", _OBSTORE, json.dumps(given)], env={**os.environ, **KEYS}, capture_output=True, text=True
+    )
+    if done.returncode:
+        why = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
+        raise BenchError(f"obstore: {why}; pip install obstore, or HWDYNO_OBSTORE=/a/python/that/has/it")
+    gets, bytes_, cpu_s = json.loads(done.stdout)
+    return float(cpu_s) / max(1, bytes_ if case.by_bytes else gets) * case.scale
+
+
+def _repeat(bench: Bench, given: Parameters, figure: Callable[[Reading], float]) -> list[float]:
+    return [figure(bench.run(OBJECT_REQUESTS, given)) for _ in range(bench.pairs)]
+
+
+def _tail(reading: Reading) -> float:
+    (stream,) = reading["streams"]
+    latency = Histogram.from_reading(stream["latency_ns"]["total"])
+    return latency.quantile(0.99) / latency.quantile(0.5)
+
+
+def _bytes_s(reading: Reading) -> float:
+    return float(sum(stream["bytes"] for stream in reading["streams"])) / float(reading["elapsed_s"])
+
+
+def _figure(title: str, unit: str, values: list[float], target: Target) -> BenchmarkRow:
+    low, high = median_interval(values)
+    return BenchmarkRow(f"null server: {title}", unit, statistics.median(values), low=low, high=high, target=target)
+
+
+@contextlib.contextmanager
+def _store(bench: Bench) -> Iterator[str]:
+    """The URL of versitygw over a folder of the storage, with an empty bucket."""
+    program = os.environ.get("HWDYNO_VERSITYGW") or shutil.which("versitygw")
+    if not program:
+        raise BenchError("versitygw is not here: install it (docs/dev/peers.md), or name it by HWDYNO_VERSITYGW")
+    folder = bench.directory / "buckets"
+    (folder / BUCKET).mkdir(parents=True)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    keys = {"ROOT_ACCESS_KEY_ID": KEYS["AWS_ACCESS_KEY_ID"], "ROOT_SECRET_ACCESS_KEY": KEYS["AWS_SECRET_ACCESS_KEY"]}
+    os.environ.update(KEYS)
+    serving = subprocess.Popen(
+        [program, f"--port=127.0.0.1:{port}", "--keep-alive", "--quiet", "posix", str(folder)],
+        env={**os.environ, **keys}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        _wait_for(port)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        serving.kill()
+        serving.wait()
+
+
+def _wait_for(port: int) -> None:
+    end = time.monotonic() + START_S
+    while time.monotonic() < end:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise BenchError(f"versitygw did not listen within {START_S:.0f} s")
