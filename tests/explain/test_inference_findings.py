@@ -68,14 +68,18 @@ def findings(*points: Measurement, **fixed: Any) -> dict[str, list[Finding]]:
     return explained(result)
 
 
-def of_store(*points: Measurement) -> dict[str, list[Finding]]:
-    """The same loads from an object store, of whose caches nothing is known."""
-    known = {"cache", "cached_before"}
+def of_store(*points: Measurement, **route: Any) -> dict[str, list[Finding]]:
+    """The same loads from an object store, of whose caches nothing is known, and what is known of the way there."""
+    known, route = {"cache", "cached_before"}, {"open_s": 0.01, **route}
     streamed = [
         replace(
             point,
             parameters={name: value for name, value in point.parameters.items() if name not in known},
-            details={**{name: value for name, value in point.details.items() if name not in known}, "open_s": 0.01},
+            details={
+                **{name: value for name, value in point.details.items() if name not in known},
+                "open_s": 0.01,
+                **route,
+            },
         )
         for point in points
     ]
@@ -161,6 +165,22 @@ def test_a_store_that_a_loader_keeps_up_with_has_no_gap_and_no_cache() -> None:
         assert not {"load_gap", "load_not_cold", "storage_stops_mattering"} & set(found)
         says = found["cold_start"][0].says
         assert "of the plain ranged reads of the same object" in says and "Its parts: open 10" in says, says
+
+
+def test_the_link_to_a_store_bounds_a_models_start() -> None:
+    for seed in range(MACHINES):
+        machine = Simulated(seed)
+        share = machine.random.uniform(0.3, 0.9)
+        payload = 1460 / 1538
+        route = {"loopback": False, "interface": "eth0", "interface_virtual": False, "interface_driver": "mlx5_core",
+                 "interface_mtu_bytes": 1500}  # fmt: skip
+        raw, engine = machine.raw(), machine.load("onnxruntime", 2 * machine.size / machine.storage, 0.1)
+        rate = raw.throughput.value
+        found = of_store(raw, engine, **route, interface_bits_s=8 * rate / share / payload)
+        assert f", {100 * share:.0f}% of eth0's link)" in found["cold_start"][0].says, found["cold_start"][0].says
+        assert "physical_ceiling" not in found
+        beyond = of_store(raw, engine, **route, interface_bits_s=8 * rate * 0.8 / payload)
+        assert "above what eth0's link can carry (loader=raw)" in beyond["physical_ceiling"][0].says
 
 
 def test_start_is_named_in_parts() -> None:

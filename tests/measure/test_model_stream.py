@@ -82,8 +82,9 @@ def test_a_store_is_measured_also_beside_a_folder_and_left_empty(
         # Its length, and one range: the tiny model is smaller than a chunk.
         assert details["requests"] == 2 and 1 <= details["connections_made"] <= 8
         assert "cache" not in {**of_store["fixed"], **point["parameters"]} and "cached_before" not in details
-    (ceiling,) = of_store["ceilings"]
-    assert ceiling["formula"].startswith("plain ranged reads of the same object")
+    way, plain = of_store["ceilings"]
+    assert plain["formula"].startswith("plain ranged reads of the same object")
+    assert way["label"] == "TCP over loopback" and way["value"] > plain["value"]
     rules = {finding["rule"] for finding in run["findings"] if finding["experiment"] == of_store["name"]}
     assert not rules & {"load_not_cold", "storage_stops_mattering", "page_cache"}
     assert objects_in(bucket) == ["mine"] and not list(place.iterdir())

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use crate::contract::declare::{integer, Group};
+use crate::contract::declare::{flag, integer, Group};
 use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
 use crate::contract::reading::{Reading, Stream};
 use crate::object::end::End;
 use crate::object::options::StoreParameters;
+use crate::object::place::Place;
 use crate::parameters;
 use crate::timing::clock::now_ns;
 
@@ -19,6 +20,7 @@ parameters! {
     /// What `object_listing` takes.
     pub struct Parameters {
         pages: u64 = integer("pages of 1,000 keys that are read at most", "", (1, 10_000), 1),
+        route: bool = flag("list nothing, and tell what is known of the way to the store", false),
         store: StoreParameters = Group,
     }
 }
@@ -34,6 +36,11 @@ impl Kernel for ObjectListing {
         let store = &parameters.store;
         // A null server lives as long as its end.
         let end = End::of(store, None)?;
+        if parameters.route {
+            let mut reading = Reading { streams: vec![Stream::new("list", 0)], ..Reading::default() };
+            Place::at(&end, store).describe_path(&mut reading.details);
+            return Ok(reading);
+        }
         let mut control = end.control().until(stop);
         let (mut pages, mut objects, mut token) = (0, 0, String::new());
         let mut endings: BTreeMap<String, u64> = BTreeMap::new();

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from hwdyno.analysis.ceilings import object_store
 from hwdyno.model.kernels import INFERENCE_STREAM, MEMORY_BANDWIDTH
 from hwdyno.model.units import as_number, format_bytes_s, format_size, format_value, number_at, plural
 from hwdyno.model.words import Ceiling, ExperimentResult, Measurement, Run
@@ -29,6 +30,11 @@ def of_file(run: Run, result: ExperimentResult) -> Iterable[Ceiling]:
         formula = f"{reads} = {format_bytes_s(value)}"
         metric = OBJECT_READ if is_object else FILE_READ
         yield Ceiling(metric, "reference", value, "bytes/s", formula, "read in turn with the loaders", "plain read")
+
+
+def of_object(run: Run, result: ExperimentResult) -> Iterable[Ceiling]:
+    """The way to the store, and the plain reads of the same object in the same experiment."""
+    return (*object_store.of_path(run, result), *of_file(run, result))
 
 
 def of_memory(run: Run, result: ExperimentResult) -> Iterable[Ceiling]:

@@ -16,7 +16,7 @@ RESOURCE = Resource(
     ),
     derived={
         inference.LOAD: inference.of_file, inference.DECODE: inference.of_memory, inference.IMAGES: inference.of_images,
-        inference.SERVED: inference.of_served, INFERENCE_STREAM: inference.of_file,
+        inference.SERVED: inference.of_served, INFERENCE_STREAM: inference.of_object,
         INFERENCE_VECTOR_SEARCH: inference.of_gets, INFERENCE_KV_CACHE: object_store.of_path,
     },
     limits=("the storage's parallelism", "how the loader reads", "the engine's own work for each operator"),

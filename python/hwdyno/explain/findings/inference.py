@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from hwdyno.analysis.ceilings.inference import DECODE, LOAD, RAW, RESTORE, find_raw_read, is_from_storage
+from hwdyno.analysis.ceilings.object_store import METRIC
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.rule import Case, Verdict, apart, as_number, percent
 from hwdyno.model.kernels import INFERENCE_STREAM
@@ -104,7 +105,8 @@ def cold_start(case: Case) -> Verdict | None:
     best = max(engines, key=lambda load: load.bytes_s)
     share = None if raw is None else best.bytes_s / raw.throughput.value
     compared = "" if raw is None or share is None else (
-        f", {percent(share)} of the {_PLAIN_READ[case.result.kernel]} ({format_bytes_s(raw.throughput.value)})"
+        f", {percent(share)} of the {_PLAIN_READ[case.result.kernel]} "
+        f"({format_bytes_s(raw.throughput.value)}{_share_of_link(case.result, raw.throughput.value)})"
     )  # fmt: skip
     parts = [f"{word} {format_duration(took)}" for key, word in PARTS.items() if (took := best.detail(key)) > 0]
     model = case.result.fixed.get("model") or "The model"
@@ -120,6 +122,12 @@ def cold_start(case: Case) -> Verdict | None:
         f"Try a model of another size: {case.command_with({'model': '246m'})}",
         points=(best.at,),
     )
+
+
+def _share_of_link(result: ExperimentResult, bytes_s: float) -> str:
+    """How much of the link to an object store a rate is; empty where the link is unknown, or there is none."""
+    links = (bound for bound in result.ceilings if bound.metric.startswith(METRIC) and bound.kind != "reference")
+    return next((f", {percent(bytes_s / link.value)} of " + link.label for link in links), "")
 
 
 def load_gap(case: Case) -> list[Verdict]:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+from pathlib import Path
+from typing import Any
+
+from hwdyno.measure import engine
 from hwdyno.measure.models.installed import STREAMING
 from hwdyno.measure.workloads.inference_load import ModelLoading
 from hwdyno.measure.workloads.model_child import MODEL, words
-from hwdyno.model.kernels import INFERENCE_STREAM
+from hwdyno.model.kernels import INFERENCE_STREAM, OBJECT_LISTING
 from hwdyno.model.words import Axis, Declaration
+from hwdyno.system.urls import split_place
 
 CONNECTIONS = 8
 CHUNK_BYTES = 8 << 20
@@ -35,4 +41,22 @@ DECLARATION = Declaration(
     ),
 )  # fmt: skip
 
-WORKLOAD = ModelLoading(INFERENCE_STREAM, DECLARATION, "stream")
+
+class ModelStreaming(ModelLoading):
+    """The same from an object store, with what is known of the way there, which is looked up after the load."""
+
+    def run(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Load once; a way that is not found is left unknown."""
+        made = super().run(parameters)
+        settings = made["parameters"]
+        endpoint = str(settings["endpoint"])
+        way = {
+            "endpoint": endpoint, "ca_file": settings["ca_file"], "tls": endpoint.startswith("https://"),
+            "bucket": split_place(Path(str(settings["path"])))[0], "route": True,
+        }  # fmt: skip
+        with contextlib.suppress(OSError):
+            made["details"] |= {} if made["interrupted"] else engine.run(OBJECT_LISTING, way)["details"]
+        return made
+
+
+WORKLOAD = ModelStreaming(INFERENCE_STREAM, DECLARATION, "stream")
