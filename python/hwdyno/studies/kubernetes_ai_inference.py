@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import takewhile
 
 from hwdyno.model.histogram import latency_quantile
-from hwdyno.model.kernels import INFERENCE_KV_CACHE, INFERENCE_VECTOR_SEARCH
+from hwdyno.model.kernels import INFERENCE_KV_CACHE, INFERENCE_STREAM, INFERENCE_VECTOR_SEARCH
 from hwdyno.model.units import format_count
 from hwdyno.model.words import ExperimentResult, Latency, Measurement, Run
 from hwdyno.studies.point_figures import NONE, mb_s, micros, number, whole
@@ -56,7 +56,9 @@ SIDE_BY_SIDE = (
     "storage", "plain read MB/s", "fio read MB/s", "model load MB/s", "of the read %", "first answer cold s",
     "first answer warm s", "images/s cold", "images/s warm", "KV restore s", "KV recompute s",
 )  # fmt: skip
-LOADER = "mapped"
+RAW = "raw"
+LOADERS = {"inference_load": "mapped", INFERENCE_STREAM: "onnxruntime"}
+"""ONNX Runtime's loader of each kernel: files are mapped, objects kept in memory."""
 STILL_HELPS = 0.1
 """The share of the time to ready that a faster storage must be able to save to matter."""
 
@@ -66,7 +68,8 @@ def side_by_side(run: Run) -> list[StudyTable]:
     rows = []
     for result in _cold_starts(run):
         name = result.name.partition("@")[2]
-        raw, cold, warm = (_load(result, *start) for start in (("raw", "cold"), (LOADER, "cold"), (LOADER, "warm")))
+        loader = LOADERS[result.kernel]
+        raw, cold, warm = (_load(result, *start) for start in ((RAW, "cold"), (loader, "cold"), (loader, "warm")))
         restore, recompute = (_context_s(run, name, way) for way in ("restore", "recompute"))
         share = 100 * cold.throughput.value / raw.throughput.value if raw and cold else None
         rows.append(
@@ -112,9 +115,9 @@ def _where_it_stops(run: Run) -> list[str]:
     """A sentence on where a faster storage stops mattering, by the same load from the page cache."""
     sentences = []
     found = [
-        (cold_start.name.partition("@")[2], _ready_s(_load(cold_start, LOADER, "cold")), _ready_s(warm), warm)
+        (cold_start.name.partition("@")[2], _ready_s(_load(cold_start, loader, "cold")), _ready_s(warm), warm)
         for cold_start in _cold_starts(run)
-        if (warm := _load(cold_start, LOADER, "warm")) is not None
+        if (warm := _load(cold_start, loader := LOADERS[cold_start.kernel], "warm")) is not None
     ]
     known = [(name, cold, least, warm) for name, cold, least, warm in found if cold and least]
     if known:
@@ -147,15 +150,13 @@ def _where_images_stop(run: Run) -> list[str]:
 
 
 def _cold_starts(run: Run) -> list[ExperimentResult]:
-    return [
-        experiment for experiment in run.experiments if experiment.kernel == "inference_load" and "@" in experiment.name
-    ]
+    return [experiment for experiment in run.experiments if experiment.kernel in LOADERS and "@" in experiment.name]
 
 
 def _load(result: ExperimentResult, loader: str, cache: str) -> Measurement | None:
-    """The point of a loader, from storage or from the page cache."""
+    """The point of a loader, from storage or from the page cache, which an object store has no part in."""
     points = (point for point in result.points if point.validity != "invalid" and point.throughput.value > 0)
-    wanted = {"loader": loader, "cache": cache}
+    wanted = {"loader": loader} | ({} if result.kernel == INFERENCE_STREAM and cache == "cold" else {"cache": cache})
     return next((point for point in points if wanted.items() <= whole(result, point).items()), None)
 
 

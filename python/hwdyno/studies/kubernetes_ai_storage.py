@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from hwdyno.analysis.ceilings.loader_reads import FILES
+from hwdyno.analysis.ceilings.loader_reads import FILES, OBJECTS
 from hwdyno.model.kernels import TRAINING_LOADER
 from hwdyno.model.units import as_number, format_count, format_percent, format_size
-from hwdyno.model.words import ExperimentResult, Measurement, Run
+from hwdyno.model.words import ExperimentResult, Measurement, Parameters, Run
 from hwdyno.studies import kubernetes_ai_inference
 from hwdyno.studies.point_figures import NONE, mb_s, micros, number, pattern, whole
 from hwdyno.studies.published_rows import read_published
@@ -163,22 +163,32 @@ def _grid(run: Run) -> list[StudyTable]:
 
 
 def _plain(run: Run) -> list[StudyTable]:
-    """What the study took fio for: reads of the loader's size and threads, without files, batches and computing."""
+    """What the study took fio for: reads of the loader's size and number, without batches and computing.
+
+    Of an object store they are GETs of the data set's own objects.
+    """
     rows = tuple(
         (
             result.name.partition("@")[2] or NONE,
-            format_size(float(result.fixed.get("bs") or 0)),
-            str(point.parameters.get("numjobs")),
+            format_size(number(result.fixed, _find_size(result.fixed))),
+            str(point.parameters.get(result.load)),
             mb_s(point.throughput.value),
             NONE if point.latency_ns is None else micros(point.latency_ns.mean),
             *(f"{point.throughput.value / (AU_PASS * need):.2f}" for need in NEED_BYTES_S.values()),
         )
         for result in run.experiments
-        if result.name.startswith(FILES)
+        if result.name.startswith((FILES, OBJECTS))
         for point in result.points
     )
-    columns = ("storage", "read", "threads", "MB/s", "mean µs", *(f"enough for {name}s" for name in NEED_BYTES_S))
-    return [StudyTable("Plain sequential reads of the same storage", columns, rows)] if rows else []
+    columns = ("storage", "read", "in flight", "MB/s", "mean µs", *(f"enough for {name}s" for name in NEED_BYTES_S))
+    return [StudyTable("Plain reads of the same storage, as large as the loader's", columns, rows)] if rows else []
+
+
+def _find_size(fixed: Parameters) -> str:
+    """The parameter with the size of a plain read; a GET without a range is of the whole object."""
+    if "operation" not in fixed:
+        return "bs"
+    return "range_size" if fixed["operation"] == "range" else "object_size"
 
 
 def observations(run: Run) -> list[str]:

@@ -26,7 +26,8 @@ SCALES = {"quick": 0.01, "standard": 0.1, "full": 1.0}
 MODEL, USERS = "llama3.1-8b", "1,4,16"
 MODELS = {"quick": "62m", "standard": "246m", "full": "850m"}
 """What is loaded from each storage."""
-LOADERS, RESTORED = "raw,onnxruntime,mapped", "64,1024"
+LOADERS, STREAM_LOADERS, RESTORED = "raw,onnxruntime,mapped", "raw,onnxruntime", "64,1024"
+"""Loaders of files and of objects, and the tokens of contexts that are restored."""
 IMAGE_COUNTS = {"quick": 64, "standard": 1024, "full": 8192}
 INDEX, THREADS = "diskann", "1,4"
 GRID_AXES: dict[str, tuple[str | int, ...]] = {
@@ -61,32 +62,31 @@ def make(request: Request, host: Host) -> Scenario:
 def _parts(request: Request, host: Host, *, timed: bool) -> Scenario:
     """All parts that are wanted; ``timed`` if each states the length of its readings.
 
-    Of an object store it is training alone: the other parts are of files.
+    An object store has all but fio's grid, images and a restored context, which are of files.
     """
     defaults = {option.name: option.default for option in training.KIND.options}
     reached = {option.name: request.options.get(option.name) for option in (ENDPOINT, CA_FILE)}
     options = {**defaults, "workload": "unet3d", "accelerator": "a100,h100", **reached}
     options["samples"] = request.options["study_samples"] or _choose_counts(request, options)
     loaded = training.make(replace(request, axes={"accelerators": "1", "epochs": "5"}, options=options), host)
-    files = tuple(place for place in request.places if not in_object_store(place[1]))
-    if not files:
-        return replace(loaded, remarks=())
-    request = replace(request, places=files)
-    grids = () if request.options["no_grid"] else (make_grid(request, host, timed=timed),)
+    files = replace(request, places=tuple(place for place in request.places if not in_object_store(place[1])))
+    has_grid = files.places and not request.options["no_grid"]
+    grids = (make_grid(files, host, timed=timed),) if has_grid else ()
     if request.options["no_inference"]:
-        return replace(together((loaded, *grids)), remarks=(), summary=loaded.summary) if grids else loaded
+        return replace(together((loaded, *grids)), remarks=(), summary=loaded.summary)
     served = replace(
         request,
         axes={"users": USERS, **({"runtime": kv_cache.RUNTIME_S[request.profile]} if timed else {})},
-        options={"kv_cache": MODEL, "scale": SCALES[request.profile]},
+        options={"kv_cache": MODEL, "scale": SCALES[request.profile], **reached},
     )
     searched = replace(
         request,
         axes={"threads": THREADS, **({"runtime": vector_search.RUNTIME_S[request.profile]} if timed else {})},
-        options={"vector_search": INDEX},
+        options={"vector_search": INDEX, **reached},
     )
     parts = (
-        loaded, *grids, *_model(request, host), kv_cache.make(served, host), vector_search.make(searched, host),
+        loaded, *grids, *_model(request, files, host, reached), kv_cache.make(served, host),
+        vector_search.make(searched, host),
     )  # fmt: skip
     whole = together(parts)
     if not timed:
@@ -105,19 +105,23 @@ def _choose_counts(request: Request, options: dict[str, Any]) -> str:
     return ",".join(fit)
 
 
-def _model(request: Request, host: Host) -> tuple[Scenario, ...]:
-    """A model's cold start, its KV cache and images on each storage; nothing where no engine is installed."""
+def _model(request: Request, files: Request, host: Host, reached: Mapping[str, Any]) -> tuple[Scenario, ...]:
+    """A model's cold start on each storage, and its KV cache and images on those of ``files``.
+
+    Nothing where no engine is installed. ``reached`` are the options by which an object store is reached.
+    """
     if not is_here("onnxruntime"):
         return ()
     source = ModelSource(MODELS.get(request.profile, MODELS["quick"]))
-    chosen = replace(request, load=None, options={"cold": LOADERS, "restore": "onnxruntime"})
+    cold = LOADERS if files.places else STREAM_LOADERS
+    chosen = replace(request, load=None, options={"cold": cold, "restore": "onnxruntime", **reached})
     parts = (inference.PARTS[0], inference.PARTS[3])
     axes = {inference.PARTS[3]: {"tokens": RESTORED}}
     models = inference.make_scenario(chosen, host, source, parts, axes, names=True)
-    if not is_here("images"):
+    if not files.places or not is_here("images"):
         return (models,)
     workers = {"threads": str(host.topology().processors)}
-    fed = replace(request, load=None, axes=workers, options={})
+    fed = replace(files, load=None, axes=workers, options={})
     count = IMAGE_COUNTS.get(request.profile, IMAGE_COUNTS["quick"])
     return models, images.make_scenario(fed, host, ModelSource(images.RESNET), count, names=True)
 
