@@ -234,3 +234,13 @@ def test_a_stores_own_process_is_no_other_work(path: str) -> None:
     run = replace(run, experiments=(replace(result, fixed={**result.fixed, "path": path}),))
     rules = {finding.rule for finding in explain(run).findings}
     assert ("others_at_work" in rules) == (path == "/data")
+
+
+@pytest.mark.parametrize(
+    ("filesystem", "resource"), [("ext4", "storage"), ("fuse.rclone", "storage"), ("fuse", "memory")]
+)
+def test_a_mounts_own_process_is_no_other_work(filesystem: str, resource: str) -> None:
+    run = make_run(with_others(0.4), resource)
+    machine = replace(run.machine, storage=replace(run.machine.storage, filesystem=filesystem))
+    rules = {finding.rule for finding in explain(replace(run, machines=(machine,))).findings}
+    assert ("others_at_work" in rules) == (filesystem == "ext4" or resource == "memory")

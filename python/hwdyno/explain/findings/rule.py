@@ -108,6 +108,12 @@ class Case:
         return str(self.result.fixed.get("path") or "").startswith(OBJECT_STORE)
 
     @property
+    def has_server_here(self) -> bool:
+        """Whether a process that may run here is part of what was measured: a connection's other end, or FUSE's."""
+        by_fuse = any((machine.storage.filesystem or "").startswith("fuse") for machine in self.run.machines)
+        return self.resource.two_ended or self.in_object_store or (by_fuse and "storage" in self.resource.survey_parts)
+
+    @property
     def on_faults(self) -> str:
         """What to check where operations failed: the store itself, where it is one."""
         return find("object" if self.in_object_store else self.result.resource).on_faults
@@ -248,8 +254,8 @@ class Case:
         used at least ``OTHERS_USER`` of the CPU in user mode.
         """
         point, conditions = self.point, self.point.conditions
-        if self.threads is None or point.elapsed_s <= 0 or self.resource.two_ended or self.in_object_store:
-            return None  # The other end of a loopback connection, such as a store's, is part of the measurement.
+        if self.threads is None or point.elapsed_s <= 0 or self.has_server_here:
+            return None
         if (not point.cpu_user_s and not point.cpu_system_s) or not {"cpu_busy", "cpu_user"} <= set(conditions):
             return None
         had = point.elapsed_s * self.threads
