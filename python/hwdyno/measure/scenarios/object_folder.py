@@ -111,7 +111,11 @@ class ObjectFolder(Preparation):
             remove_folder(host, self.reached, says, refused)
 
     def fill(self, host: Host, says: Says) -> None:
-        """Write what points read; nothing here."""
+        """Write what points read: nothing here, but a store that cannot be used is refused before any point."""
+        try:
+            host.run(OBJECT_LISTING, dict(self.reached))
+        except OSError as error:
+            raise make_error(error) from None
 
 
 def make_object_folder(
