@@ -57,6 +57,9 @@ def training_summary(start: str = STARTS[0], au: float = 93.5) -> Document:
     }  # fmt: skip
 
 
+HARDWARE: Document = {"hostname": "node1", "disks": [{"device_name": "nvme0n1", "reads_completed": 42}], "network": []}
+
+
 def training_metadata(command: str = "run") -> Document:
     return {
         "benchmark_type": "training", "model": "unet3d", "command": command, "accelerator": "b200",
@@ -66,6 +69,8 @@ def training_metadata(command: str = "run") -> Document:
             "dataset": {"num_files_train": FILES, "num_samples_per_file": 1, "record_length_bytes": RECORD},
             "reader": {"batch_size": 7, "read_threads": 8},
         },
+        "system_info": {"total_memory_bytes": 376 * GIB, "num_hosts": 2, "hosts": [HARDWARE] * 2},
+        "cluster_snapshots": {"start": {"hosts": [HARDWARE] * 2}, "end": {"hosts": [HARDWARE] * 2}},
         "args": {"data_dir": "/data", "results_dir": "/results", "hosts": ["node1", "node2"], "mode": "closed"},
     }  # fmt: skip
 

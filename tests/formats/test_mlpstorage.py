@@ -14,6 +14,7 @@ from hwdyno.cli import audit
 from hwdyno.cli.main import main
 from hwdyno.explain.findings import explain
 from hwdyno.formats import result_folder
+from hwdyno.formats.mlpstorage_runs import find_leaves, read_documents
 from hwdyno.model.words import Run, UserError
 from hwdyno.system.store import from_json, to_json
 from made_mlpstorage import GIB, MIB, RECORD, STARTS, TREE, changed, training_summary, write
@@ -180,6 +181,23 @@ def test_what_the_files_do_not_state_is_called_unknown(tmp_path: Path) -> None:
     ):  # fmt: skip
         assert len([line for line in says if f"Rules.md {number}, MLPerf Storage 3.0" in line and words in line]) == 1
     assert all(len(line.splitlines()) == 1 and line.endswith("(6 runs)") for line in says)
+
+
+@pytest.mark.parametrize("above", ["closed", "closed/acme", "closed/acme/results", TREE, f"{TREE}/kv_cache"])
+def test_division_and_system_are_found_above_the_folder(above: str, tmp_path: Path) -> None:
+    made.kv_tree(tmp_path, metadata={"args": {}})
+    facts = read(tmp_path / above).experiments[0].points[0].details["mlperf"]
+    assert (facts["division"], facts["system"]) == ("closed", "sys-1")
+
+
+def test_metadata_is_kept_without_its_hardware(tmp_path: Path) -> None:
+    """That of one run with 51 hosts has 2.4 MB."""
+    folder = result_folder.ResultFolder.walk(made.training_tree(tmp_path))
+    found = [read_documents(folder, leaf).metadata for leaf in find_leaves(folder)]
+    assert found and all("cluster_snapshots" not in metadata for metadata in found)
+    assert {str(metadata["system_info"]) for metadata in found} == {
+        str({"total_memory_bytes": 376 * GIB, "num_hosts": 2})
+    }
 
 
 def test_an_edition_that_no_file_states_is_said(tmp_path: Path) -> None:
