@@ -1,4 +1,8 @@
-"""Results folders as mlpstorage writes them: the layouts of 1.0, 2.0 and 3.0, with figures that keep every rule."""
+"""Results folders as mlpstorage writes them: the layouts of 1.0, 2.0 and 3.0, with figures that keep every rule.
+
+Names, keys and types of 3.0 are those of mlcommons/storage_results_v3.0 (Alluxio, SAMSUNG, TTA, HPE, FarmGPU); the
+stamp ``provenance.json`` came after it.
+"""
 
 from __future__ import annotations
 
@@ -61,25 +65,41 @@ HARDWARE: Document = {"hostname": "node1", "disks": [{"device_name": "nvme0n1", 
 
 
 def training_metadata(command: str = "run") -> Document:
+    # What the command line sets is text; datasize calculates numbers.
+    files = FILES if command == "datasize" else str(FILES)
     return {
         "benchmark_type": "training", "model": "unet3d", "command": command, "accelerator": "b200",
-        "num_processes": 4, "verification": "CLOSED", "override_parameters": {"reader.read_threads": "8"},
+        "num_processes": 4, "verification": "CLOSED",
+        "override_parameters": {
+            "reader.read_threads": "8", "dataset.num_files_train": files, "dataset.num_subfolders_train": "0",
+            "dataset.skip_listing": "True", "dataset.listing_validation_interval": "1000",
+            "dataset.data_folder": "/data/unet3d", "dataset.total_disk_bytes": FILES * RECORD,
+        },
         "parameters": {
             "model": {"name": "unet3d"}, "metric": {"au": 0.9}, "train": {"epochs": 5, "computation_time": 0.162},
-            "dataset": {"num_files_train": FILES, "num_samples_per_file": 1, "record_length_bytes": RECORD},
-            "reader": {"batch_size": 7, "read_threads": 8},
+            "dataset": {"num_files_train": files, "num_samples_per_file": 1, "record_length_bytes": RECORD},
+            "reader": {"batch_size": 7, "read_threads": "8"},
         },
         "system_info": {"total_memory_bytes": 376 * GIB, "num_hosts": 2, "hosts": [HARDWARE] * 2},
         "cluster_snapshots": {"start": {"hosts": [HARDWARE] * 2}, "end": {"hosts": [HARDWARE] * 2}},
-        "args": {"data_dir": "/data", "results_dir": "/results", "hosts": ["node1", "node2"], "mode": "closed"},
+        "args": {
+            "data_dir": "/data", "results_dir": "/results", "hosts": ["node1:2", "node2:2"], "mode": "closed",
+            "systemname": "sys-1", "data_access_protocol": "file",
+        },
     }  # fmt: skip
 
 
+SEPARATE: Document = {"version": 1, "method": "link_exdev", "same_filesystem": False}
+IMAGE = "md5-tree-v2:b64876ed433977560641221038f645db\n"
 STAMP: Document = {"schema": "mlps-run-provenance/1", "rules_edition": "3.0", "layout_version": 3}
 
 
 def training_tree(
-    root: Path, summary: Mapping[str, Any] | None = None, metadata: Mapping[str, Any] | None = None, runs: int = 6
+    root: Path,
+    summary: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    separation: Mapping[str, Any] | None = None,
+    runs: int = 6,
 ) -> Path:
     """A submission of unet3d by 3.0: datasize, datagen, a warm-up and five runs."""
     above = f"{TREE}/training/unet3d"
@@ -93,14 +113,19 @@ def training_tree(
         write(root, f"{leaf}/summary.json", changed(made, summary or {}))
         write(root, f"{leaf}/training_{start}_metadata.json", changed(training_metadata(), metadata or {}))
         write(root, f"{leaf}/provenance.json", STAMP)
+        write(root, f"{leaf}/.mlps-code-image", IMAGE)
+        write(root, f"{leaf}/fs_separation.json", changed(SEPARATE, separation or {}))
         write(root, f"{leaf}/training_run.stdout.log", "[OUTPUT] a log\n")
     return root
 
 
 def checkpoint_tree(
-    root: Path, summary: Mapping[str, Any] | None = None, metadata: Mapping[str, Any] | None = None
+    root: Path,
+    summary: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    separation: Mapping[str, Any] | None = None,
 ) -> Path:
-    """A submission of llama3-8b's checkpoints by 3.0, written and read by two commands."""
+    """A submission of llama3-8b's checkpoints by 3.0, written and read by two commands; it has no stamp."""
     for kind, start, other in (("save", "20260702_100000", "10:20:00"), ("load", "20260702_102010", "10:40:00")):
         leaf = f"{TREE}/checkpointing/llama3-8b/{start}"
         counts = (10, 0) if kind == "save" else (0, 10)
@@ -113,17 +138,22 @@ def checkpoint_tree(
             },
         }  # fmt: skip
         meta: Document = {
-            "benchmark_type": "checkpointing", "model": "llama3-8b", "command": "run", "accelerator": "b200",
-            "invocation_start_time": made["start"], "override_parameters": {"checkpoint.checkpoint_folder": "/ckpt"},
+            "benchmark_type": "checkpointing", "model": "llama3-8b", "command": "run", "accelerator": None,
+            "invocation_start_time": made["start"],
+            "override_parameters": {
+                "checkpoint.num_checkpoints_read": counts[1], "checkpoint.num_checkpoints_write": counts[0],
+                "checkpoint.checkpoint_folder": "/ckpt/llama3-8b",
+            },
             "parameters": {"checkpoint": {"fsync": True, "mode": "default"}, "model": {"name": "llama_8b"}},
             "args": {
                 "num_checkpoints_write": counts[0], "num_checkpoints_read": counts[1], "checkpoint_folder": "/ckpt",
-                "results_dir": "/results",
+                "results_dir": "/results", "data_access_protocol": "file",
             },
         }  # fmt: skip
         write(root, f"{leaf}/summary.json", changed(made, summary or {}))
         write(root, f"{leaf}/checkpointing_{start}_metadata.json", changed(meta, metadata or {}))
-        write(root, f"{leaf}/provenance.json", STAMP)
+        write(root, f"{leaf}/.mlps-code-image", IMAGE)
+        write(root, f"{leaf}/fs_separation.json", changed(SEPARATE, separation or {}))
     return root
 
 
@@ -136,13 +166,44 @@ def vector_tree(root: Path, summary: Mapping[str, Any] | None = None, verdict: M
     for start in STARTS[:5]:
         made: Document = {
             "throughput_qps": 1250.5, "mean_latency_ms": 12.3, "p95_latency_ms": 18.7, "p99_latency_ms": 25.4,
-            "p999_latency_ms": 41.2, "recall": {"mean_recall": 0.982}, "database": "milvus", "index_type": "HNSW",
-            "num_vectors": 1_000_000, "dimension": 1536,
+            "p999_latency_ms": 41.2, "recall": {"mean_recall": 0.982}, "database": {"database": "milvus"},
+            "index_type": "HNSW", "num_vectors": 1_000_000, "dimension": 1536,
         }  # fmt: skip
         exact: Document = {"result": "valid", "flat_setup": {"ok": True, "coverage": 1.0}}
         leaf = f"{above}/run/{start}"
         write(root, f"{leaf}/summary.json", changed(made, summary or {}))
         write(root, f"{leaf}/vector_database_{start}_metadata.json", {"benchmark_type": "vector_database"})
+        write(root, f"{leaf}/result_verdict.json", changed(exact, verdict or {}))
+    return root
+
+
+def native_vector_tree(
+    root: Path, metadata: Mapping[str, Any] | None = None, verdict: Mapping[str, Any] | None = None
+) -> Path:
+    """Five runs of an index of Milvus by 3.0 whose summaries were not made: the benchmark's own statistics alone."""
+    above = f"{TREE}/vector_database/milvus/DISKANN"
+    load = {"vdb_engine": "milvus", "vdb_index": "DISKANN", "dimension": 1536, "num_vectors": 1_000_000}
+    name = f"{above}/datagen/20260703_080000/vector_database_20260703_080000_metadata.json"
+    write(root, name, {"benchmark_type": "vector_database", "command": "datagen", "args": load})
+    for start in STARTS[:5]:
+        leaf = f"{above}/run/{start}"
+        recall = {"recall_at_k": 0.98, "mean_recall": 0.98, "k": 10, "per_query_recall": [0.9, 1.0]}
+        made: Document = {
+            "total_queries": 8522, "total_time_seconds": 60.003, "throughput_qps": 142.026, "mean_latency_ms": 6.972,
+            "p95_latency_ms": 8.01, "p99_latency_ms": 9.259, "p999_latency_ms": 13.322, "recall": recall,
+        }  # fmt: skip
+        meta: Document = {
+            "benchmark_type": "vector_database", "model": "milvus_DISKANN", "command": "run", "parameters": {},
+            "override_parameters": {},
+            "args": {"mode": "closed", "vdb_engine": "milvus", "vdb_index": "DISKANN", "vector_dim": 1536},
+        }  # fmt: skip
+        exact: Document = {
+            "result": "valid", "flat_setup": {"ok": True, "coverage": 1.0, "total_vectors": 1_000_000},
+        }  # fmt: skip
+        write(root, f"{leaf}/statistics.json", made)
+        write(root, f"{leaf}/recall_stats.json", recall)
+        write(root, f"{leaf}/config.json", {"vector_dim": 1536, "index_type": "DISKANN", "runtime_seconds": 60})
+        write(root, f"{leaf}/vector_database_{start}_metadata.json", changed(meta, metadata or {}))
         write(root, f"{leaf}/result_verdict.json", changed(exact, verdict or {}))
     return root
 

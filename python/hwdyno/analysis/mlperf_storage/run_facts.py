@@ -38,8 +38,12 @@ class RunFacts:
     overrides_known: bool | None = None
     overrides: tuple[str, ...] = ()
     """The parameters that the command changed, dotted."""
+    storage_api: str = ""
+    """``file`` or ``object``."""
     data_path: str = ""
     results_path: str = ""
+    same_filesystem: bool | None = None
+    """Whether data and results are on one filesystem."""
     memory_bytes: float | None = None
     """All hosts together."""
     run_folders: float | None = None

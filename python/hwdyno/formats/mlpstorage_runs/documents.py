@@ -38,6 +38,8 @@ class Documents:
     stamp: dict[str, Any] = field(default_factory=dict)
     verdict: dict[str, Any] = field(default_factory=dict)
     loaded: dict[str, Any] = field(default_factory=dict)
+    separation: dict[str, Any] = field(default_factory=dict)
+    """Whether data and results are on different filesystems, as mlpstorage probed it."""
     refused: list[str] = field(default_factory=list)
     """Why a file could not be read, a phrase each."""
 
@@ -84,6 +86,7 @@ def read_documents(folder: ResultFolder, leaf: Leaf) -> Documents:
     found.stamp = _json(folder, leaf.find("provenance.json"), found.refused)
     found.verdict = _json(folder, leaf.find("result_verdict.json"), found.refused)
     found.loaded = _json(folder, leaf.find("load_statistics.json"), found.refused)
+    found.separation = _json(folder, leaf.find("fs_separation.json"), found.refused)
     return found
 
 

@@ -55,7 +55,7 @@ def state_facts(found: Documents) -> RunFacts:
         run=leaf.run,
         edition=edition,
         division=leaf.division or _find_division(found),
-        system=leaf.system,
+        system=leaf.system or found.text("metadata.args.systemname"),
         workload=workload,
         accelerator=accelerator,
         accelerators=found.number("summary.num_accelerators", "summary.total_ranks", "metadata.num_processes"),
@@ -66,6 +66,8 @@ def state_facts(found: Documents) -> RunFacts:
         invoked_s=_seconds(found.text("metadata.invocation_start_time")),
         overrides_known=overrides is not None,
         overrides=tuple(sorted(overrides or ())),
+        storage_api=_find_api(found),
+        same_filesystem=_flag(found.value("separation.same_filesystem")),
         data_path=found.text("metadata.args.data_dir", "metadata.args.checkpoint_folder"),
         results_path=found.text("metadata.args.results_dir"),
         memory_bytes=_find_memory(found),
@@ -103,8 +105,21 @@ def _find_edition(found: Documents, kind: str, accelerator: str) -> str:
         return "3.0"
     if "combined_params" in found.metadata or "params_dict" in found.metadata:
         return "2.0"
+    # 3.0 has each run name its code image; its checkpoints state no accelerator.
+    if "override_parameters" in found.metadata or found.leaf.find(".mlps-code-image"):
+        return "3.0"
     # 1.0 had no metadata, and DLIO's configuration was in a folder of that name.
     return "1.0" if not found.metadata and found.leaf.find("configs/overrides.yaml", "configs/config.yaml") else ""
+
+
+def _find_api(found: Documents) -> str:
+    """How the storage is reached: ``file`` or ``object``; empty where nothing states it."""
+    kind = found.text("parameters.storage.storage_type")
+    return found.text("metadata.args.data_access_protocol") or ("object" if kind in {"s3", "aistore"} else "")
+
+
+def _flag(value: object) -> bool | None:
+    return value if isinstance(value, bool) else None
 
 
 def _find_division(found: Documents) -> str:
@@ -163,25 +178,29 @@ def _checkpoint_facts(found: Documents) -> dict[str, object]:
         )
         for kind in ("write", "read")
     )  # fmt: skip
-    fsync = found.value("parameters.checkpoint.fsync")
     size = found.number("summary.metric.checkpoint_size_GB")
     return {
         # 2.0 wrote -1 for none.
         "writes": None if written is None else max(0.0, written),
         "reads": None if read is None else max(0.0, read),
         "mode": found.text("parameters.checkpoint.mode"),
-        "fsync": fsync if isinstance(fsync, bool) else None,
+        "fsync": _flag(found.value("parameters.checkpoint.fsync")),
         "checkpoint_bytes": size * GIB if size else None,
     }
 
 
 def _find_database(found: Documents) -> str:
-    stated = found.text("summary.database", "summary.engine", "parameters.database.database", "metadata.args.database")
+    stated = found.text(
+        "summary.database", "summary.database.database", "summary.engine", "parameters.database.database",
+        "metadata.args.database", "metadata.args.vdb_engine",
+    )  # fmt: skip
     return (stated or (found.leaf.names[0] if len(found.leaf.names) > 1 else "")).lower()
 
 
 def _find_index(found: Documents) -> str:
-    stated = found.text("summary.index_type", "metadata.args.index_type", "parameters.index.index_type")
+    stated = found.text(
+        "summary.index_type", "metadata.args.index_type", "metadata.args.vdb_index", "parameters.index.index_type"
+    )
     return (stated or (found.leaf.names[-1] if found.leaf.names else "")).upper()
 
 
@@ -198,8 +217,10 @@ def _vector_facts(found: Documents) -> dict[str, object]:
         "recall": find_recall(found),
         "missing": tuple(name for name in _VECTOR_FIGURES if found.number(f"summary.{name}") is None),
         "coverage": 0.0 if fails else found.number("verdict.flat_setup.coverage"),
-        "dimension": found.number("summary.dimension", "metadata.args.dimension"),
+        "dimension": found.number("summary.dimension", "metadata.args.dimension", "metadata.args.vector_dim"),
         "vectors": found.number("summary.num_vectors", "metadata.args.num_vectors"),
+        # The exact answers are made from the collection's vectors, which are counted first.
+        "inserted": found.number("summary.inserted_vectors", "verdict.flat_setup.total_vectors"),
     }
 
 
