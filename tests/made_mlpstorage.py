@@ -208,11 +208,34 @@ def native_vector_tree(
     return root
 
 
-def kv_tree(root: Path, summary: Mapping[str, Any] | None = None, metadata: Mapping[str, Any] | None = None) -> Path:
-    """A run of the KV cache by 3.0 with its three options."""
+def kv_command(option: str, trial: int, change: str = "") -> str:
+    """A command of an option with what CLOSED sets for it, and options after it."""
+    users, memory, allocations = {"1": (200, 0, 16), "2": (100, 4, 16), "3": (70, 0, 4)}[option]
+    model = "llama3.1-70b-instruct" if option == "3" else "llama3.1-8b"
+    wrapper = f"mlperf_wrapper.py --rank-output-base /results/option_{option}/trial_{trial} --seed-base 42"
+    return (
+        f"mpirun -n 2 -host node1:2 python3 {wrapper} --config config.yaml --model {model} --num-users {users} "
+        f"--duration 300 --gpu-mem-gb 0 --cpu-mem-gb {memory} --max-concurrent-allocs {allocations} "
+        f"--generation-mode none{change}"
+    )
+
+
+def kv_commands(option: str, change: str) -> Document:
+    """Metadata of one command alone, with options after those that CLOSED sets."""
+    return {"command_output_files": [{"command": kv_command(option, 0, change)}]}
+
+
+def kv_tree(
+    root: Path,
+    summary: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    name: str = "summary.json",
+) -> Path:
+    """A run of the KV cache by 3.0 with its three options, whose metadata has defaults that no command takes over."""
     option = {
         "aggregated_read_bandwidth_gbps": 42.0, "aggregated_write_bandwidth_gbps": 5.0, "rank_count": 2,
-        "aggregated_storage_throughput_tokens_per_sec": 10_900.0, "aggregated_device_read_p95_ms": 20.1,
+        "aggregated_storage_throughput_tokens_per_sec": 109.0, "aggregated_avg_throughput_tokens_per_sec": 10_900.0,
+        "aggregated_p95_latency_ms": 2_168.0, "aggregated_device_read_p95_ms": 20.1,
         "aggregated_device_write_p95_ms": 4.0, "trial_count": 3, "partial_failure": False, "missing_files": [],
         "cpu_tier_ranks": [],
     }  # fmt: skip
@@ -222,9 +245,16 @@ def kv_tree(root: Path, summary: Mapping[str, Any] | None = None, metadata: Mapp
         "trials_per_option": 3,
         "options": dict.fromkeys(("1", "2", "3"), option),
     }
-    meta = {"benchmark_type": "kv_cache", "args": {"seed": 42, "inter_option_delay": 90, "enable_autoscaling": False}}
+    meta = {
+        "benchmark_type": "kv_cache", "override_parameters": {},
+        "command_output_files": [{"command": kv_command(key, trial)} for key in "123" for trial in range(3)],
+        "args": {
+            "mode": "closed", "seed": 42, "trials": 3, "inter_option_delay": 90, "enable_autoscaling": True,
+            "enable_rag": True, "duration": 60, "gpu_mem_gb": 16.0, "cpu_mem_gb": 32.0,
+        },
+    }  # fmt: skip
     leaf = f"{TREE}/kv_cache/llama3.1-8b/run/{STARTS[0]}"
-    write(root, f"{leaf}/kvcache_run_summary_{STARTS[0]}.json", changed(made, summary or {}))
+    write(root, f"{leaf}/{name}", changed(made, summary or {}))
     write(root, f"{leaf}/kv_cache_{STARTS[0]}_metadata.json", changed(meta, metadata or {}))
     return root
 

@@ -82,6 +82,8 @@ def test_checkpoints_vectors_and_kv_cache_are_points(tmp_path: Path) -> None:
     ]
     assert kv.points[0].throughput.value == pytest.approx(42 * GIB) and kv.points[0].details["device_p95_ms"] == 20.1
     assert kv.points[1].details["device_p95_ms"] == 4.0 and kv.points[0].parameters["ranks"] == 2
+    assert [point.details.get("p95_ms") for point in kv.points[:2]] == [2168.0, None]
+    assert kv.points[0].details["tokens_s"] == 10_900 and kv.points[0].details["storage_tokens_s"] == 109
 
 
 PLANTED: dict[str, tuple[tuple[Tree, dict[str, Any], str, str], ...]] = {
@@ -141,9 +143,13 @@ PLANTED: dict[str, tuple[tuple[Tree, dict[str, Any], str, str], ...]] = {
     "mlperf_kv_cache": (
     (made.kv_tree, {"summary": {"trials_per_option": 1}}, "6.3.2.1", "sets trials to 3, and this has 1"),
     (made.kv_tree, {"metadata": {"args/seed": 7}}, "6.3.2.1", "sets the seed to 42, and this has 7"),
-    (made.kv_tree, {"metadata": {"args/enable_autoscaling": True}}, "6.3.2.2", "autoscaling was on"),
+    (made.kv_tree, {"metadata": made.kv_commands("1", " --enable-autoscaling")}, "6.3.2.2", "autoscaling was on"),
+    (made.kv_tree, {"metadata": made.kv_commands("2", " --cpu-mem-gb 64")},
+     "6.3.1.1", "option 2 has cpu-mem-gb 64 instead of 4"),
     (made.kv_tree, {"summary": {"options/3": None}}, "6.3.1.1", "option 3 has no result"),
-    (made.kv_tree, {"summary": {"options/2/partial_failure": True}}, "6.3.3.3", "missing in option 2"),
+    (made.kv_tree, {"summary": {"options/2/partial_failure": True}}, "6.3.4.1", "missing in option 2, so"),
+    (made.kv_tree, {"summary": {"options/2/partial_failure": True, "options/2/missing_files": ["a", "b"]}},
+     "6.3.4.1", "missing in option 2 (2 of 6), so"),
     (made.kv_tree, {"summary": {"options/2/cpu_tier_ranks": ["a"] * 6}}, "6.3.4.4", "option 2 was served from memory"),
     ),
 }  # fmt: skip
@@ -223,6 +229,19 @@ def test_division_and_system_are_found_above_the_folder(above: str, tmp_path: Pa
     made.kv_tree(tmp_path, metadata={"args": {}})
     facts = read(tmp_path / above).experiments[0].points[0].details["mlperf"]
     assert (facts["division"], facts["system"]) == ("closed", "sys-1")
+
+
+def test_what_closed_alone_requires_is_unknown_without_a_division(tmp_path: Path) -> None:
+    made.kv_tree(tmp_path, summary={"trials_per_option": 1}, metadata={"args": {}})
+    (tmp_path / TREE).rename(tmp_path / "mine")
+    run = read(tmp_path / "mine")
+    assert faults(run) == [] and any("6.3.1.1" in says and "division" in says for says in notes(run, "unknown"))
+
+
+def test_autoscaling_of_no_recorded_command_is_unknown(tmp_path: Path) -> None:
+    run = read(made.kv_tree(tmp_path, metadata={"command_output_files": None}))
+    assert faults(run) == []
+    assert [f"Rules.md {number}," in " ".join(notes(run, "unknown")) for number in ("6.3.1.1", "6.3.2.2")] == [True] * 2
 
 
 def test_metadata_is_kept_without_its_hardware(tmp_path: Path) -> None:

@@ -83,12 +83,13 @@ _SECTIONS: dict[str, dict[str, str]] = {
     "vdbQueryCountMinimum": {"3.0": "5.3.3"},
     "vdbMetricsReported": {"3.0": "5.3.4"},
     "vdbGroundTruthIntegrity": {"3.0": "5.3.5"},
+    "vdbFilesystemCheck": {"3.0": "5.4.2"},
     "vdbClosedDatabaseBackend": {"3.0": "5.6.2"},
     "vdbClosedIndexTypes": {"3.0": "5.6.3"},
     "kvcacheFixedWorkloadPerOption": {"3.0": "6.3.1.1"},
     "kvcacheClosedSequenceLocks": {"3.0": "6.3.2.1"},
     "kvcacheAutoscalingProhibited": {"3.0": "6.3.2.2"},
-    "kvcachePerClientIsolation": {"3.0": "6.3.3.3"},
+    "kvcacheAggregateBandwidth": {"3.0": "6.3.4.1"},
     "kvcacheLatencyValidity": {"3.0": "6.3.4.4"},
 }
 """Where each edition has a rule, by the name that ``Rules.md`` gives it."""

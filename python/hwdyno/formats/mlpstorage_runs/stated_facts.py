@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 
 from hwdyno.analysis.mlperf_storage import KINDS, RunFacts
 from hwdyno.formats.mlpstorage_runs.documents import Documents
+from hwdyno.formats.mlpstorage_runs.kv_facts import state_kv_facts
 from hwdyno.formats.mlpstorage_runs.leaves import PHASES
 from hwdyno.model.units import as_number
 
@@ -224,33 +225,7 @@ def _vector_facts(found: Documents) -> dict[str, object]:
     }
 
 
-def _kv_facts(found: Documents) -> dict[str, object]:
-    stated = found.value("summary.options")
-    options = dict[str, Mapping[str, object]]()
-    if isinstance(stated, Mapping):
-        options = {str(name): table for name, table in stated.items() if isinstance(table, Mapping)}
-    ranks = {
-        name: (as_number(table.get("rank_count")) or 0) * (as_number(table.get("trial_count")) or 1)
-        for name, table in options.items()
-    }
-    cached = {name: table.get("cpu_tier_ranks") for name, table in options.items()}
-    scaling = found.value("metadata.args.enable_autoscaling")
-    return {
-        "options": tuple(sorted(options)),
-        "trials": found.number("summary.trials_per_option", "summary.trials", "metadata.args.trials"),
-        "seed": found.number("metadata.args.seed"),
-        "pause_s": found.number("metadata.args.inter_option_delay"),
-        "autoscaling": scaling if isinstance(scaling, bool) else None,
-        "from_memory": tuple(
-            name
-            for name, flags in cached.items()
-            if isinstance(flags, list) and ranks[name] and len(flags) >= ranks[name]
-        ),
-        "incomplete": tuple(name for name, table in options.items() if table.get("partial_failure") is True),
-    }
-
-
 _FACTS = {
     "training": _training_facts, "checkpointing": _checkpoint_facts, "vector_database": _vector_facts,
-    "kv_cache": _kv_facts,
+    "kv_cache": state_kv_facts,
 }  # fmt: skip
