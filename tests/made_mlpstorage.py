@@ -1,4 +1,8 @@
-"""Results folders as mlpstorage writes them: the layouts of 1.0, 2.0 and 3.0, with figures that keep every rule."""
+"""Results folders as mlpstorage writes them: the layouts of 1.0, 2.0 and 3.0, with figures that keep every rule.
+
+Names, keys and types of 3.0 are those of mlcommons/storage_results_v3.0 (Alluxio, SAMSUNG, TTA, HPE, FarmGPU); the
+stamp ``provenance.json`` came after it.
+"""
 
 from __future__ import annotations
 
@@ -57,24 +61,45 @@ def training_summary(start: str = STARTS[0], au: float = 93.5) -> Document:
     }  # fmt: skip
 
 
+HARDWARE: Document = {"hostname": "node1", "disks": [{"device_name": "nvme0n1", "reads_completed": 42}], "network": []}
+
+
 def training_metadata(command: str = "run") -> Document:
+    # What the command line sets is text; datasize calculates numbers.
+    files = FILES if command == "datasize" else str(FILES)
     return {
         "benchmark_type": "training", "model": "unet3d", "command": command, "accelerator": "b200",
-        "num_processes": 4, "verification": "CLOSED", "override_parameters": {"reader.read_threads": "8"},
+        "num_processes": 4, "verification": "CLOSED",
+        "override_parameters": {
+            "reader.read_threads": "8", "dataset.num_files_train": files, "dataset.num_subfolders_train": "0",
+            "dataset.skip_listing": "True", "dataset.listing_validation_interval": "1000",
+            "dataset.data_folder": "/data/unet3d", "dataset.total_disk_bytes": FILES * RECORD,
+        },
         "parameters": {
             "model": {"name": "unet3d"}, "metric": {"au": 0.9}, "train": {"epochs": 5, "computation_time": 0.162},
-            "dataset": {"num_files_train": FILES, "num_samples_per_file": 1, "record_length_bytes": RECORD},
-            "reader": {"batch_size": 7, "read_threads": 8},
+            "dataset": {"num_files_train": files, "num_samples_per_file": 1, "record_length_bytes": RECORD},
+            "reader": {"batch_size": 7, "read_threads": "8"},
         },
-        "args": {"data_dir": "/data", "results_dir": "/results", "hosts": ["node1", "node2"], "mode": "closed"},
+        "system_info": {"total_memory_bytes": 376 * GIB, "num_hosts": 2, "hosts": [HARDWARE] * 2},
+        "cluster_snapshots": {"start": {"hosts": [HARDWARE] * 2}, "end": {"hosts": [HARDWARE] * 2}},
+        "args": {
+            "data_dir": "/data", "results_dir": "/results", "hosts": ["node1:2", "node2:2"], "mode": "closed",
+            "systemname": "sys-1", "data_access_protocol": "file",
+        },
     }  # fmt: skip
 
 
+SEPARATE: Document = {"version": 1, "method": "link_exdev", "same_filesystem": False}
+IMAGE = "md5-tree-v2:b64876ed433977560641221038f645db\n"
 STAMP: Document = {"schema": "mlps-run-provenance/1", "rules_edition": "3.0", "layout_version": 3}
 
 
 def training_tree(
-    root: Path, summary: Mapping[str, Any] | None = None, metadata: Mapping[str, Any] | None = None, runs: int = 6
+    root: Path,
+    summary: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    separation: Mapping[str, Any] | None = None,
+    runs: int = 6,
 ) -> Path:
     """A submission of unet3d by 3.0: datasize, datagen, a warm-up and five runs."""
     above = f"{TREE}/training/unet3d"
@@ -88,14 +113,19 @@ def training_tree(
         write(root, f"{leaf}/summary.json", changed(made, summary or {}))
         write(root, f"{leaf}/training_{start}_metadata.json", changed(training_metadata(), metadata or {}))
         write(root, f"{leaf}/provenance.json", STAMP)
+        write(root, f"{leaf}/.mlps-code-image", IMAGE)
+        write(root, f"{leaf}/fs_separation.json", changed(SEPARATE, separation or {}))
         write(root, f"{leaf}/training_run.stdout.log", "[OUTPUT] a log\n")
     return root
 
 
 def checkpoint_tree(
-    root: Path, summary: Mapping[str, Any] | None = None, metadata: Mapping[str, Any] | None = None
+    root: Path,
+    summary: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    separation: Mapping[str, Any] | None = None,
 ) -> Path:
-    """A submission of llama3-8b's checkpoints by 3.0, written and read by two commands."""
+    """A submission of llama3-8b's checkpoints by 3.0, written and read by two commands; it has no stamp."""
     for kind, start, other in (("save", "20260702_100000", "10:20:00"), ("load", "20260702_102010", "10:40:00")):
         leaf = f"{TREE}/checkpointing/llama3-8b/{start}"
         counts = (10, 0) if kind == "save" else (0, 10)
@@ -108,17 +138,22 @@ def checkpoint_tree(
             },
         }  # fmt: skip
         meta: Document = {
-            "benchmark_type": "checkpointing", "model": "llama3-8b", "command": "run", "accelerator": "b200",
-            "invocation_start_time": made["start"], "override_parameters": {"checkpoint.checkpoint_folder": "/ckpt"},
+            "benchmark_type": "checkpointing", "model": "llama3-8b", "command": "run", "accelerator": None,
+            "invocation_start_time": made["start"],
+            "override_parameters": {
+                "checkpoint.num_checkpoints_read": counts[1], "checkpoint.num_checkpoints_write": counts[0],
+                "checkpoint.checkpoint_folder": "/ckpt/llama3-8b",
+            },
             "parameters": {"checkpoint": {"fsync": True, "mode": "default"}, "model": {"name": "llama_8b"}},
             "args": {
                 "num_checkpoints_write": counts[0], "num_checkpoints_read": counts[1], "checkpoint_folder": "/ckpt",
-                "results_dir": "/results",
+                "results_dir": "/results", "data_access_protocol": "file",
             },
         }  # fmt: skip
         write(root, f"{leaf}/summary.json", changed(made, summary or {}))
         write(root, f"{leaf}/checkpointing_{start}_metadata.json", changed(meta, metadata or {}))
-        write(root, f"{leaf}/provenance.json", STAMP)
+        write(root, f"{leaf}/.mlps-code-image", IMAGE)
+        write(root, f"{leaf}/fs_separation.json", changed(SEPARATE, separation or {}))
     return root
 
 
@@ -131,8 +166,8 @@ def vector_tree(root: Path, summary: Mapping[str, Any] | None = None, verdict: M
     for start in STARTS[:5]:
         made: Document = {
             "throughput_qps": 1250.5, "mean_latency_ms": 12.3, "p95_latency_ms": 18.7, "p99_latency_ms": 25.4,
-            "p999_latency_ms": 41.2, "recall": {"mean_recall": 0.982}, "database": "milvus", "index_type": "HNSW",
-            "num_vectors": 1_000_000, "dimension": 1536,
+            "p999_latency_ms": 41.2, "recall": {"mean_recall": 0.982}, "database": {"database": "milvus"},
+            "index_type": "HNSW", "num_vectors": 1_000_000, "dimension": 1536,
         }  # fmt: skip
         exact: Document = {"result": "valid", "flat_setup": {"ok": True, "coverage": 1.0}}
         leaf = f"{above}/run/{start}"
@@ -142,11 +177,65 @@ def vector_tree(root: Path, summary: Mapping[str, Any] | None = None, verdict: M
     return root
 
 
-def kv_tree(root: Path, summary: Mapping[str, Any] | None = None, metadata: Mapping[str, Any] | None = None) -> Path:
-    """A run of the KV cache by 3.0 with its three options."""
+def native_vector_tree(
+    root: Path, metadata: Mapping[str, Any] | None = None, verdict: Mapping[str, Any] | None = None
+) -> Path:
+    """Five runs of an index of Milvus by 3.0 whose summaries were not made: the benchmark's own statistics alone."""
+    above = f"{TREE}/vector_database/milvus/DISKANN"
+    load = {"vdb_engine": "milvus", "vdb_index": "DISKANN", "dimension": 1536, "num_vectors": 1_000_000}
+    name = f"{above}/datagen/20260703_080000/vector_database_20260703_080000_metadata.json"
+    write(root, name, {"benchmark_type": "vector_database", "command": "datagen", "args": load})
+    for start in STARTS[:5]:
+        leaf = f"{above}/run/{start}"
+        recall = {"recall_at_k": 0.98, "mean_recall": 0.98, "k": 10, "per_query_recall": [0.9, 1.0]}
+        made: Document = {
+            "total_queries": 8522, "total_time_seconds": 60.003, "throughput_qps": 142.026, "mean_latency_ms": 6.972,
+            "p95_latency_ms": 8.01, "p99_latency_ms": 9.259, "p999_latency_ms": 13.322, "recall": recall,
+        }  # fmt: skip
+        meta: Document = {
+            "benchmark_type": "vector_database", "model": "milvus_DISKANN", "command": "run", "parameters": {},
+            "override_parameters": {},
+            "args": {"mode": "closed", "vdb_engine": "milvus", "vdb_index": "DISKANN", "vector_dim": 1536},
+        }  # fmt: skip
+        exact: Document = {
+            "result": "valid", "flat_setup": {"ok": True, "coverage": 1.0, "total_vectors": 1_000_000},
+        }  # fmt: skip
+        write(root, f"{leaf}/statistics.json", made)
+        write(root, f"{leaf}/recall_stats.json", recall)
+        write(root, f"{leaf}/config.json", {"vector_dim": 1536, "index_type": "DISKANN", "runtime_seconds": 60})
+        write(root, f"{leaf}/vector_database_{start}_metadata.json", changed(meta, metadata or {}))
+        write(root, f"{leaf}/result_verdict.json", changed(exact, verdict or {}))
+    return root
+
+
+def kv_command(option: str, trial: int, change: str = "") -> str:
+    """A command of an option with what CLOSED sets for it, and options after it."""
+    users, memory, allocations = {"1": (200, 0, 16), "2": (100, 4, 16), "3": (70, 0, 4)}[option]
+    model = "llama3.1-70b-instruct" if option == "3" else "llama3.1-8b"
+    wrapper = f"mlperf_wrapper.py --rank-output-base /results/option_{option}/trial_{trial} --seed-base 42"
+    return (
+        f"mpirun -n 2 -host node1:2 python3 {wrapper} --config config.yaml --model {model} --num-users {users} "
+        f"--duration 300 --gpu-mem-gb 0 --cpu-mem-gb {memory} --max-concurrent-allocs {allocations} "
+        f"--generation-mode none{change}"
+    )
+
+
+def kv_commands(option: str, change: str) -> Document:
+    """Metadata of one command alone, with options after those that CLOSED sets."""
+    return {"command_output_files": [{"command": kv_command(option, 0, change)}]}
+
+
+def kv_tree(
+    root: Path,
+    summary: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    name: str = "summary.json",
+) -> Path:
+    """A run of the KV cache by 3.0 with its three options, whose metadata has defaults that no command takes over."""
     option = {
         "aggregated_read_bandwidth_gbps": 42.0, "aggregated_write_bandwidth_gbps": 5.0, "rank_count": 2,
-        "aggregated_storage_throughput_tokens_per_sec": 10_900.0, "aggregated_device_read_p95_ms": 20.1,
+        "aggregated_storage_throughput_tokens_per_sec": 109.0, "aggregated_avg_throughput_tokens_per_sec": 10_900.0,
+        "aggregated_p95_latency_ms": 2_168.0, "aggregated_device_read_p95_ms": 20.1,
         "aggregated_device_write_p95_ms": 4.0, "trial_count": 3, "partial_failure": False, "missing_files": [],
         "cpu_tier_ranks": [],
     }  # fmt: skip
@@ -156,9 +245,16 @@ def kv_tree(root: Path, summary: Mapping[str, Any] | None = None, metadata: Mapp
         "trials_per_option": 3,
         "options": dict.fromkeys(("1", "2", "3"), option),
     }
-    meta = {"benchmark_type": "kv_cache", "args": {"seed": 42, "inter_option_delay": 90, "enable_autoscaling": False}}
+    meta = {
+        "benchmark_type": "kv_cache", "override_parameters": {},
+        "command_output_files": [{"command": kv_command(key, trial)} for key in "123" for trial in range(3)],
+        "args": {
+            "mode": "closed", "seed": 42, "trials": 3, "inter_option_delay": 90, "enable_autoscaling": True,
+            "enable_rag": True, "duration": 60, "gpu_mem_gb": 16.0, "cpu_mem_gb": 32.0,
+        },
+    }  # fmt: skip
     leaf = f"{TREE}/kv_cache/llama3.1-8b/run/{STARTS[0]}"
-    write(root, f"{leaf}/kvcache_run_summary_{STARTS[0]}.json", changed(made, summary or {}))
+    write(root, f"{leaf}/{name}", changed(made, summary or {}))
     write(root, f"{leaf}/kv_cache_{STARTS[0]}_metadata.json", changed(meta, metadata or {}))
     return root
 

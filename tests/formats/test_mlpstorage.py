@@ -14,6 +14,7 @@ from hwdyno.cli import audit
 from hwdyno.cli.main import main
 from hwdyno.explain.findings import explain
 from hwdyno.formats import result_folder
+from hwdyno.formats.mlpstorage_runs import find_leaves, read_documents
 from hwdyno.model.words import Run, UserError
 from hwdyno.system.store import from_json, to_json
 from made_mlpstorage import GIB, MIB, RECORD, STARTS, TREE, changed, training_summary, write
@@ -36,7 +37,8 @@ def notes(run: Run, code: str) -> list[str]:
 
 
 TREES: tuple[Tree, ...] = (
-    made.training_tree, made.checkpoint_tree, made.vector_tree, made.kv_tree, made.tree_of_1_0,
+    made.training_tree, made.checkpoint_tree, made.vector_tree, made.native_vector_tree, made.kv_tree,
+    made.tree_of_1_0,
 )  # fmt: skip
 
 
@@ -80,6 +82,8 @@ def test_checkpoints_vectors_and_kv_cache_are_points(tmp_path: Path) -> None:
     ]
     assert kv.points[0].throughput.value == pytest.approx(42 * GIB) and kv.points[0].details["device_p95_ms"] == 20.1
     assert kv.points[1].details["device_p95_ms"] == 4.0 and kv.points[0].parameters["ranks"] == 2
+    assert [point.details.get("p95_ms") for point in kv.points[:2]] == [2168.0, None]
+    assert kv.points[0].details["tokens_s"] == 10_900 and kv.points[0].details["storage_tokens_s"] == 109
 
 
 PLANTED: dict[str, tuple[tuple[Tree, dict[str, Any], str, str], ...]] = {
@@ -94,7 +98,8 @@ PLANTED: dict[str, tuple[tuple[Tree, dict[str, Any], str, str], ...]] = {
     (made.training_tree, {"summary": {"num_hosts": 1}}, "3.3.4", "counts one host, and the command names 2"),
     (made.training_tree, {"metadata": {"args/results_dir": "/data/"}}, "3.4.1", "data and results are in one folder"),
     (made.training_tree, {"summary": {"num_files_train": 14_100}}, "3.2.1", "and the runs use 2.07 TB"),
-    (made.training_tree, {"summary": {"num_files_train": 14_100}}, "3.3.1", "and datasize calculated 14,000"),
+    (made.training_tree, {"summary": {"num_files_train": 13_900}}, "3.3.1", "fewer than the 14,000 that datasize"),
+    (made.training_tree, {"separation": {"same_filesystem": True}}, "3.4.2", "are on one filesystem in 6 runs"),
     (made.training_tree, {"metadata": {"model": "resnet50"}}, "2.1.11", "resnet50 is no workload of this edition"),
     (made.tree_of_1_0, {"runs": 4}, "Submission_guidelines.md 7,", "4 runs instead of 5"),
     ),
@@ -115,9 +120,10 @@ PLANTED: dict[str, tuple[tuple[Tree, dict[str, Any], str, str], ...]] = {
     (made.checkpoint_tree, {"summary": {"num_accelerators": 16}}, "4.6.1", "requires 8 processes, and 16 ran"),
     (made.checkpoint_tree, {"summary": {"num_hosts": 4}}, "4.6.2", "8 accelerators on 4 hosts"),
     (made.checkpoint_tree, {"metadata": {"model": "llama3-13b"}}, "4.3.3", "llama3-13b is none of its models"),
-    (made.checkpoint_tree, {"summary": {"metric/checkpoint_size_GB": 5000.0}}, "4.3.4", "does not fit into"),
-    (made.checkpoint_tree, {"metadata": {"args/num_checkpoints_write": 5, "args/num_checkpoints_read": 5}},
-     "4.3.1", "page cache may have answered"),
+    (made.checkpoint_tree,
+     {"summary": {"metric/checkpoint_size_GB": 5000.0}, "metadata": {"accelerator": "b200"}}, "4.3.4",
+     "does not fit into"),
+    (made.checkpoint_tree, {"separation": {"same_filesystem": True}}, "4.4.2", "are on one filesystem in 2 runs"),
     (made.checkpoint_tree, {"metadata": {"parameters/checkpoint/mode": "subset", "model": "llama3-70b"}},
      "4.3.5", "a subset is defined for llama3-8b"),
     ),
@@ -130,14 +136,20 @@ PLANTED: dict[str, tuple[tuple[Tree, dict[str, Any], str, str], ...]] = {
     (made.vector_tree, {"summary": {"dimension": 768}}, "5.1.2", "1536 dimensions were loaded, and queries have 768"),
     (made.vector_tree, {"summary": {"num_vectors": 2_000_000}}, "5.2.1", "1.00 M of 2.00 M vectors were loaded"),
     (made.vector_tree, {"summary": {"database": "pgvector"}}, "5.6.2", "requires Milvus, and this is pgvector"),
+    (made.native_vector_tree, {"metadata": {"args/vector_dim": 768}}, "5.1.2", "queries have 768"),
+    (made.native_vector_tree, {"verdict": {"flat_setup/total_vectors": 9_000}}, "5.2.1", "9.00 k of 1.00 M vectors"),
     (made.vector_tree, {"summary": {"index_type": "IVF_FLAT"}}, "5.6.3", "this is IVF_FLAT"),
     ),
     "mlperf_kv_cache": (
     (made.kv_tree, {"summary": {"trials_per_option": 1}}, "6.3.2.1", "sets trials to 3, and this has 1"),
     (made.kv_tree, {"metadata": {"args/seed": 7}}, "6.3.2.1", "sets the seed to 42, and this has 7"),
-    (made.kv_tree, {"metadata": {"args/enable_autoscaling": True}}, "6.3.2.2", "autoscaling was on"),
+    (made.kv_tree, {"metadata": made.kv_commands("1", " --enable-autoscaling")}, "6.3.2.2", "autoscaling was on"),
+    (made.kv_tree, {"metadata": made.kv_commands("2", " --cpu-mem-gb 64")},
+     "6.3.1.1", "option 2 has cpu-mem-gb 64 instead of 4"),
     (made.kv_tree, {"summary": {"options/3": None}}, "6.3.1.1", "option 3 has no result"),
-    (made.kv_tree, {"summary": {"options/2/partial_failure": True}}, "6.3.3.3", "missing in option 2"),
+    (made.kv_tree, {"summary": {"options/2/partial_failure": True}}, "6.3.4.1", "missing in option 2, so"),
+    (made.kv_tree, {"summary": {"options/2/partial_failure": True, "options/2/missing_files": ["a", "b"]}},
+     "6.3.4.1", "missing in option 2 (2 of 6), so"),
     (made.kv_tree, {"summary": {"options/2/cpu_tier_ranks": ["a"] * 6}}, "6.3.4.4", "option 2 was served from memory"),
     ),
 }  # fmt: skip
@@ -182,6 +194,66 @@ def test_what_the_files_do_not_state_is_called_unknown(tmp_path: Path) -> None:
     assert all(len(line.splitlines()) == 1 and line.endswith("(6 runs)") for line in says)
 
 
+def test_more_files_than_datasize_calculated_are_no_fault(tmp_path: Path) -> None:
+    """Alluxio's unet3d of 3.0 used 7,412 files and calculated 6,738."""
+    made.training_tree(tmp_path)
+    name = f"{TREE}/training/unet3d/datasize/20260701_080000/training_20260701_080000_metadata.json"
+    write(tmp_path, name, changed(made.training_metadata("datasize"), {"parameters/dataset/num_files_train": 12_000}))
+    assert faults(read(tmp_path)) == []
+
+
+def test_caches_that_may_have_been_cleared_are_no_fault(tmp_path: Path) -> None:
+    numbers = {"args/num_checkpoints_write": 5, "args/num_checkpoints_read": 5}
+    run = read(made.checkpoint_tree(tmp_path, metadata=numbers))
+    assert faults(run) == []
+    assert any("4.3.1" in says and "2.09 times the hosts' 251 GiB" in says for says in notes(run, "unknown"))
+    stored = read(made.checkpoint_tree(tmp_path, metadata={**numbers, "args/data_access_protocol": "object"}))
+    assert not any("4.3.1" in says or "4.4" in says for says in notes(stored, "unknown")), "no cache, and no filesystem"
+
+
+def test_a_checkpoint_that_fits_each_accelerator_needs_no_name_of_one(tmp_path: Path) -> None:
+    run = read(made.checkpoint_tree(tmp_path / "small"))
+    assert notes(run, "unknown") == []
+    large = read(made.checkpoint_tree(tmp_path / "large", summary={"metric/checkpoint_size_GB": 700.0}))
+    assert ["4.3.4" in says and "emulated accelerator" in says for says in notes(large, "unknown")] == [True]
+
+
+def test_runs_without_a_stamp_are_of_3_0_by_their_layout(tmp_path: Path) -> None:
+    for tree in (made.checkpoint_tree, made.native_vector_tree, made.kv_tree):
+        assert "MLPerf Storage 3.0 for" in notes(read(tree(tmp_path)), "rules")[0]
+    assert "no edition" not in notes(read(tmp_path), "rules")[0]
+
+
+@pytest.mark.parametrize("above", ["closed", "closed/acme", "closed/acme/results", TREE, f"{TREE}/kv_cache"])
+def test_division_and_system_are_found_above_the_folder(above: str, tmp_path: Path) -> None:
+    made.kv_tree(tmp_path, metadata={"args": {}})
+    facts = read(tmp_path / above).experiments[0].points[0].details["mlperf"]
+    assert (facts["division"], facts["system"]) == ("closed", "sys-1")
+
+
+def test_what_closed_alone_requires_is_unknown_without_a_division(tmp_path: Path) -> None:
+    made.kv_tree(tmp_path, summary={"trials_per_option": 1}, metadata={"args": {}})
+    (tmp_path / TREE).rename(tmp_path / "mine")
+    run = read(tmp_path / "mine")
+    assert faults(run) == [] and any("6.3.1.1" in says and "division" in says for says in notes(run, "unknown"))
+
+
+def test_autoscaling_of_no_recorded_command_is_unknown(tmp_path: Path) -> None:
+    run = read(made.kv_tree(tmp_path, metadata={"command_output_files": None}))
+    assert faults(run) == []
+    assert [f"Rules.md {number}," in " ".join(notes(run, "unknown")) for number in ("6.3.1.1", "6.3.2.2")] == [True] * 2
+
+
+def test_metadata_is_kept_without_its_hardware(tmp_path: Path) -> None:
+    """That of one run with 51 hosts has 2.4 MB."""
+    folder = result_folder.ResultFolder.walk(made.training_tree(tmp_path))
+    found = [read_documents(folder, leaf).metadata for leaf in find_leaves(folder)]
+    assert found and all("cluster_snapshots" not in metadata for metadata in found)
+    assert {str(metadata["system_info"]) for metadata in found} == {
+        str({"total_memory_bytes": 376 * GIB, "num_hosts": 2})
+    }
+
+
 def test_an_edition_that_no_file_states_is_said(tmp_path: Path) -> None:
     write(tmp_path, "training/unet3d/run/20260701_100000/summary.json", training_summary())
     run = read(tmp_path)
@@ -192,6 +264,7 @@ def test_a_folder_of_one_run_is_not_judged_by_their_number(tmp_path: Path) -> No
     run = read(made.training_tree(tmp_path) / RUN / STARTS[1])
     assert faults(run) == [] and [point.parameters["run"] for point in run.experiments[0].points] == [STARTS[1]]
     assert any("Rules.md 2.1.17" in says and "the folder is one of them" in says for says in notes(run, "unknown"))
+    assert any("Rules.md 3.3.1" in says and "datasize is outside of it" in says for says in notes(run, "unknown"))
 
 
 def test_an_unknown_edition_is_judged_by_the_latest(tmp_path: Path) -> None:
@@ -300,7 +373,7 @@ def test_audit_prints_every_run_and_ends_by_what_is_broken(tmp_path: Path, capsy
     assert "mlpstorage-folder, 5 results" in out and "submission: mlpstorage alone makes one" in out
     assert out.count("93.5%") == 5 and "160 samples/s" in out and "23.5 GB/s" in out
     assert "! Rules.md 2.1.17, unet3d on b200 (sys-1): there are 5 runs instead of 6" in out
-    assert "(hwdyno explain mlperf_training)" in out and "not read: 5 files, for example closed/" in out
+    assert "(hwdyno explain mlperf_training)" in out and "not read: 10 files, for example closed/" in out
 
 
 def test_audit_of_a_sound_folder_ends_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,8 +33,8 @@ _TITLES = {
 }  # fmt: skip
 _RESOURCES = {"vector_database": "inference", "kv_cache": "inference"}
 _NOT_CHECKED = (
-    "the rules on code images, system descriptions, filesystems and file names "
-    "(Rules.md 2.1.1 to 2.1.9, 2.1.13 to 2.1.16, 3.4.2, 3.6.1, 4.4.2, 4.7.2 to 4.7.4, 5.2.2, 5.4 to 5.6.1, 6.4 to 6.6)"
+    "the rules on code images, system descriptions and file names "
+    "(Rules.md 2.1.1 to 2.1.9, 2.1.13 to 2.1.16, 3.6.1, 4.7.2 to 4.7.4, 5.2.2, 5.4.1, 5.5 to 5.6.1, 6.4 to 6.6)"
 )
 
 
@@ -153,7 +153,8 @@ def _shared_facts(group: _Group) -> dict[str, object]:
     sized = [files for found in group.sized if (files := found.number("parameters.dataset.num_files_train"))]
     loaded = [
         (found.number("summary.inserted_vectors", "loaded.inserted_vectors"),
-         found.number("summary.dimension", "loaded.dimension", "metadata.args.dimension"))
+         found.number("summary.dimension", "loaded.dimension", "metadata.args.dimension"),
+         found.number("metadata.args.num_vectors"))
         for found in group.made
     ]  # fmt: skip
     phases = [name for name, found in (("datagen", group.made), ("datasize", group.sized)) if found]
@@ -167,6 +168,7 @@ def _shared_facts(group: _Group) -> dict[str, object]:
         sized_files=sized[-1] if sized else None,
         inserted=loaded[-1][0] if loaded else None,
         loaded_dimension=loaded[-1][1] if loaded else None,
+        vectors=loaded[-1][2] if loaded else None,
     ).to_details()
 
 

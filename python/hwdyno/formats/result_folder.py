@@ -12,14 +12,16 @@ from hwdyno.model.units import format_size, plural
 from hwdyno.model.words import UserError
 from hwdyno.system import foreign
 
-MAX_ENTRIES = 100_000
-"""Files and folders that a walk looks at; the 2024 results of all submitters together have 16,000."""
+MAX_ENTRIES = 500_000
+"""Files and folders that a walk looks at; the 2024 results of all submitters together have 16,000, and one checkpoint
+run of 2026 with 1,024 ranks has 2,048."""
 MAX_DEPTH = 24
 """Levels below the folder. A submission's deepest file is at level 11."""
 LARGEST_FILE = 8 << 20
 """A summary has kilobytes; a file of samples over time may have a gigabyte."""
-MAX_READ, MAX_SLOW = 256 << 20, 4 << 20
-"""Bytes that are read of a folder, and how much of it may be YAML, whose parser takes a second for 300 kB."""
+MAX_READ, MAX_SLOW = 1 << 30, 4 << 20
+"""Bytes that are read of a folder, and how much of it may be YAML, whose parser takes a second for 300 kB. The metadata
+of one run of 2026 has 40 kB to 2.4 MB, by its hosts."""
 
 
 @dataclass(slots=True)

@@ -62,9 +62,14 @@ def _rate(point: Measurement, facts: RunFacts) -> str:
         return f"{format_count(point.throughput.value)} queries/s{p99}{recall}"
     if point.rate is not None:
         return f"{format_count(point.rate.value)} samples/s"
-    tokens, p95 = (as_number(point.details.get(name)) for name in ("tokens_s", "device_p95_ms"))
-    found = [f"{format_count(tokens)} tokens/s"] if tokens else []
-    return ", ".join([*found, f"device p95 {format_ns(p95 * 1e6)}"] if p95 else found)
+    found = []
+    for name, says in (("tokens_s", "{} tokens/s"), ("storage_tokens_s", "{} storage tokens/s")):
+        if tokens := as_number(point.details.get(name)):
+            found.append(says.format(format_count(tokens)))
+    for name, says in (("device_p95_ms", "device p95"), ("p95_ms", "p95")):
+        if milliseconds := as_number(point.details.get(name)):
+            found.append(f"{says} {format_ns(milliseconds * 1e6)}")
+    return ", ".join(found)
 
 
 def _division(facts: RunFacts) -> str:

@@ -28,7 +28,8 @@ _OPEN = {
 _BY_THE_TOOL = (
     *("workflow.", "profiling.", "output.", "storage.storage_options.storage_library"),
     *("storage.storage_options.uri_scheme", "storage.s3_force_path_style", "dataset.skip_listing"),
-    *("dataset.listing_validation_interval", "checkpoint.mode", "model.parallelism.data"),
+    *("dataset.listing_validation_interval", "dataset.total_disk_bytes", "dataset.num_files_generated"),
+    *("checkpoint.mode", "model.parallelism.data"),
 )
 """How parameters begin that benchmark.sh or mlpstorage sets by itself (``TOOL_INJECTED_PARAMS``)."""
 _RULES = {

@@ -38,8 +38,12 @@ class RunFacts:
     overrides_known: bool | None = None
     overrides: tuple[str, ...] = ()
     """The parameters that the command changed, dotted."""
+    storage_api: str = ""
+    """``file`` or ``object``."""
     data_path: str = ""
     results_path: str = ""
+    same_filesystem: bool | None = None
+    """Whether data and results are on one filesystem."""
     memory_bytes: float | None = None
     """All hosts together."""
     run_folders: float | None = None
@@ -88,11 +92,13 @@ class RunFacts:
     seed: float | None = None
     pause_s: float | None = None
     """The time between two options."""
+    option_settings: tuple[str, ...] = ()
+    """What the commands set, as ``1 num-users 200``: option, name, value."""
     autoscaling: bool | None = None
     from_memory: tuple[str, ...] = ()
     """The options of which every rank read from memory alone."""
     incomplete: tuple[str, ...] = ()
-    """The options of which ranks have no result."""
+    """The options of which ranks have no result, and how many: ``1 (24 of 48)``."""
 
     @classmethod
     def from_details(cls, details: Mapping[str, Any]) -> RunFacts:

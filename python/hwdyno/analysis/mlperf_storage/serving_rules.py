@@ -6,11 +6,22 @@ from collections.abc import Sequence
 
 from hwdyno.analysis.mlperf_storage.judgement import Judgement, report_broken, report_unknown
 from hwdyno.analysis.mlperf_storage.run_facts import RunFacts
-from hwdyno.model.units import format_count, plural
+from hwdyno.analysis.mlperf_storage.training_rules import check_filesystems
+from hwdyno.model.units import as_number, format_count, plural
 
 VECTOR_RUNS = 5
 CLOSED_INDEXES = ("DISKANN", "HNSW", "AISAQ")
 KV_OPTIONS, KV_TRIALS, KV_SEED, KV_PAUSE_S = ("1", "2", "3"), 3, 42, 90
+_KV_NAMES = (
+    "model", "num-users", "duration", "gpu-mem-gb", "cpu-mem-gb", "max-concurrent-allocs", "generation-mode",
+)  # fmt: skip
+_KV_TABLE = {
+    "1": ("llama3.1-8b", "200", "300", "0", "0", "16", "none"),
+    "2": ("llama3.1-8b", "100", "300", "0", "4", "16", "none"),
+    "3": ("llama3.1-70b-instruct", "70", "300", "0", "0", "4", "none"),
+}
+"""What CLOSED sets for each option (Rules.md, Table KVCache-1)."""
+MAX_DIFFERENCES = 3
 
 
 def check_vectors(runs: Sequence[RunFacts]) -> list[Judgement]:
@@ -36,6 +47,7 @@ def check_vectors(runs: Sequence[RunFacts]) -> list[Judgement]:
     return found + _check_recall(runs) + _check_collection(runs) + _check_closed_vectors(runs) + [
         *report_unknown("vdbDatasetScale", runs, "the edition's table of scales is not published"),
         *report_unknown("vdbQueryCountMinimum", runs, "the edition's least number of queries is not published"),
+        *check_filesystems("vdbFilesystemCheck", runs, "vectors"),
     ]  # fmt: skip
 
 
@@ -88,8 +100,8 @@ def _check_collection(runs: Sequence[RunFacts]) -> list[Judgement]:
 
 def _check_closed_vectors(runs: Sequence[RunFacts]) -> list[Judgement]:
     first, found = runs[0], list[Judgement]()
-    if first.division == "open":
-        return []
+    if first.division != "closed":
+        return _without_division("vdbClosedDatabaseBackend", runs)
     if not first.database:
         found += report_unknown("vdbClosedDatabaseBackend", runs, "the database")
     elif first.database != "milvus":
@@ -106,16 +118,21 @@ def _check_closed_vectors(runs: Sequence[RunFacts]) -> list[Judgement]:
     return found
 
 
+def _without_division(name: str, runs: Sequence[RunFacts]) -> list[Judgement]:
+    """A rule of CLOSED alone, undecided where the division is not stated."""
+    return [] if runs[0].division else report_unknown(name, runs, "the division: CLOSED alone has this rule")
+
+
 def check_kv_cache(runs: Sequence[RunFacts]) -> list[Judgement]:
     """The rules on runs of the KV cache."""
     first, found = runs[0], list[Judgement]()
     lacking = [facts for facts in runs if facts.incomplete]
     if lacking:
         found += report_broken(
-            "kvcachePerClientIsolation", runs,
+            "kvcacheAggregateBandwidth", runs,
             f"{first.label}: results of ranks are missing in option {', '.join(lacking[0].incomplete)}, so its sums "
-            "are too small",
-            "Use a results folder that every host shares.", lacking,
+            "are of the other ranks alone",
+            "Find in the logs why ranks wrote no result, and repeat the run.", lacking,
         )  # fmt: skip
     cached = [facts for facts in runs if facts.from_memory]
     if cached:
@@ -125,7 +142,9 @@ def check_kv_cache(runs: Sequence[RunFacts]) -> list[Judgement]:
             "so its latencies are none of the storage",
             "Set --cpu-mem-gb 0 and --gpu-mem-gb 0, so that the storage is read.", cached,
         )  # fmt: skip
-    return found if first.division == "open" else found + _check_closed_kv(runs)
+    if first.division != "closed":
+        return found + _without_division("kvcacheFixedWorkloadPerOption", runs)
+    return found + _check_closed_kv(runs)
 
 
 def _check_closed_kv(runs: Sequence[RunFacts]) -> list[Judgement]:
@@ -138,7 +157,7 @@ def _check_closed_kv(runs: Sequence[RunFacts]) -> list[Judgement]:
             "Run all options in one command: mlpstorage closed kvcache run", options=list(first.options),
         )  # fmt: skip
     else:
-        found += report_unknown("kvcacheFixedWorkloadPerOption", runs, "users, model and time of each option")
+        found += _check_options(runs)
     settings = (
         ("trials", first.trials, KV_TRIALS), ("the seed", first.seed, KV_SEED),
         ("the pause between options in s", first.pause_s, KV_PAUSE_S),
@@ -151,9 +170,44 @@ def _check_closed_kv(runs: Sequence[RunFacts]) -> list[Judgement]:
                 "kvcacheClosedSequenceLocks", runs,
                 f"{first.label}: CLOSED sets {setting} to {wanted}, and this has {value:g}", "Leave it at its default.",
             )  # fmt: skip
-    if first.autoscaling:
+    if first.autoscaling is None:
+        found += report_unknown("kvcacheAutoscalingProhibited", runs, "whether autoscaling was on")
+    elif first.autoscaling:
         found += report_broken(
             "kvcacheAutoscalingProhibited", runs, f"{first.label}: autoscaling was on, which CLOSED prohibits",
             "Leave out --enable-autoscaling.",
         )  # fmt: skip
     return found
+
+
+def _check_options(runs: Sequence[RunFacts]) -> list[Judgement]:
+    """What the commands of each option set, against the edition's table."""
+    name, first = "kvcacheFixedWorkloadPerOption", runs[0]
+    stated: dict[tuple[str, str], set[str]] = {}
+    for line in (line for facts in runs for line in facts.option_settings if line.count(" ") == 2):
+        option, key, value = line.split(" ")
+        stated.setdefault((option, key), set()).add(value)
+    wanted = {
+        (option, key): value for option, row in _KV_TABLE.items() for key, value in zip(_KV_NAMES, row, strict=True)
+    }
+    other = [
+        f"option {option} has {key} {value} instead of {right}"
+        for (option, key), right in wanted.items()
+        for value in sorted(stated.get((option, key), ()))
+        if not _is_same(value, right)
+    ]
+    if other:
+        more = f" and {len(other) - MAX_DIFFERENCES} more" if len(other) > MAX_DIFFERENCES else ""
+        return report_broken(
+            name, runs, f"{first.label}: {', '.join(other[:MAX_DIFFERENCES])}{more}",
+            "Run mlpstorage closed kvcache run without options of the workload, or submit it to OPEN.",
+            differences=other,
+        )  # fmt: skip
+    if wanted.keys() <= stated.keys():
+        return []
+    return report_unknown(name, runs, "users, model and time of each option: no command of each option is recorded")
+
+
+def _is_same(value: str, wanted: str) -> bool:
+    number = as_number(wanted)
+    return as_number(value) == number if number is not None else value == wanted

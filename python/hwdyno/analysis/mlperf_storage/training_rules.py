@@ -30,6 +30,7 @@ def check_training(runs: Sequence[RunFacts]) -> list[Judgement]:
         *_check_workload(runs),
         *_check_hosts(runs),
         *check_paths("trainingMlpstoragePathArgs", runs, "data"),
+        *check_filesystems("trainingMlpstorageFilesystemCheck", runs, "data"),
     ]
     # What-if runs are no part of a submission, whose runs are counted.
     return found if runs[0].division == "whatif" else found + _check_series(runs)
@@ -118,12 +119,18 @@ def _check_memory(runs: Sequence[RunFacts]) -> list[Judgement]:
     )  # fmt: skip
 
 
+def _absent(facts: RunFacts, phase: str) -> str:
+    return (
+        f"there is no folder {phase}" if facts.run_folders else f"the folder is one run, and {phase} is outside of it"
+    )
+
+
 def _check_generation(runs: Sequence[RunFacts]) -> list[Judgement]:
     first = runs[0]
     used = [(facts.samples or 0.0) * (facts.record_bytes or 0.0) for facts in runs]
     found = []
     if not first.made_bytes:
-        why = "datagen's metadata states no size" if "datagen" in first.phases else "there is no folder datagen"
+        why = "datagen's metadata states no size" if "datagen" in first.phases else _absent(first, "datagen")
         found += report_unknown("trainingDatagenMinimumSize", runs, why)
     elif max(used) > first.made_bytes * 1.000001:
         found += report_broken(
@@ -132,16 +139,17 @@ def _check_generation(runs: Sequence[RunFacts]) -> list[Judgement]:
             f"and the runs use {format_bytes(max(used))}",
             _GENERATE, made_bytes=first.made_bytes, used_bytes=max(used),
         )  # fmt: skip
-    others = [facts for facts in runs if facts.files and first.sized_files and facts.files != first.sized_files]
+    # The rule says "exactly"; mlpstorage's check allows more, up to what was generated, and so did the review of 3.0.
+    others = [facts for facts in runs if facts.files and first.sized_files and facts.files < first.sized_files]
     if not first.sized_files:
-        why = "datasize's metadata states no files" if "datasize" in first.phases else "there is no folder datasize"
+        why = "datasize's metadata states no files" if "datasize" in first.phases else _absent(first, "datasize")
         found += report_unknown("trainingRunDataMatchesDatasize", runs, why)
     elif others:
         found += report_broken(
             "trainingRunDataMatchesDatasize", runs,
             f"{first.label}: {len(others)} of {plural(len(runs), 'run')} used {others[0].files or 0:,.0f} files, "
-            f"and datasize calculated {first.sized_files:,.0f}",
-            "Run with the number of files that datasize prints.", others, files=others[0].files,
+            f"fewer than the {first.sized_files:,.0f} that datasize calculated",
+            "Run with at least the number of files that datasize prints.", others, files=others[0].files,
         )  # fmt: skip
     return found
 
@@ -217,7 +225,10 @@ def _check_hosts(runs: Sequence[RunFacts]) -> list[Judgement]:
 
 
 def check_paths(name: str, runs: Sequence[RunFacts], noun: str) -> list[Judgement]:
-    """Data and results must be in different folders."""
+    """Data and results must be in different folders; an object store is no folder."""
+    runs = [facts for facts in runs if facts.storage_api != "object"]
+    if not runs:
+        return []
     known = [facts for facts in runs if facts.data_path and facts.results_path]
     if not known:
         return report_unknown(name, runs, f"the folders of {noun} and results are in no metadata")
@@ -228,3 +239,17 @@ def check_paths(name: str, runs: Sequence[RunFacts], noun: str) -> list[Judgemen
         name, runs, f"{same[0].label}: {noun} and results are in one folder in {plural(len(same), 'run')}",
         "Write the results to another filesystem: logs disturb the storage under test.", same,
     )  # fmt: skip
+
+
+def check_filesystems(name: str, runs: Sequence[RunFacts], noun: str) -> list[Judgement]:
+    """Data and results must be on different filesystems, as mlpstorage probed them before each run."""
+    runs = [facts for facts in runs if facts.storage_api != "object"]
+    same = [facts for facts in runs if facts.same_filesystem]
+    if same:
+        return report_broken(
+            name, runs, f"{same[0].label}: {noun} and results are on one filesystem in {plural(len(same), 'run')}",
+            "Write the results to another filesystem: logs disturb the storage under test.", same,
+        )  # fmt: skip
+    if any(facts.same_filesystem is None for facts in runs):
+        return report_unknown(name, runs, f"whether {noun} and results share a filesystem: no fs_separation.json")
+    return []

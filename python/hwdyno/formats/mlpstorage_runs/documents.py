@@ -38,6 +38,8 @@ class Documents:
     stamp: dict[str, Any] = field(default_factory=dict)
     verdict: dict[str, Any] = field(default_factory=dict)
     loaded: dict[str, Any] = field(default_factory=dict)
+    separation: dict[str, Any] = field(default_factory=dict)
+    """Whether data and results are on different filesystems, as mlpstorage probed it."""
     refused: list[str] = field(default_factory=list)
     """Why a file could not be read, a phrase each."""
 
@@ -72,7 +74,7 @@ def _dig(table: Any, path: str) -> Any:
 def read_documents(folder: ResultFolder, leaf: Leaf) -> Documents:
     """Read what a run has; what cannot be read is refused in a phrase."""
     found = Documents(leaf)
-    found.metadata = _json(folder, leaf.find(METADATA), found.refused)
+    found.metadata = _without_hardware(_json(folder, leaf.find(METADATA), found.refused))
     kind = leaf.kind or str(found.metadata.get("benchmark_type") or "")
     summary = leaf.find(*_SUMMARIES.get(kind, ("summary.json",)))
     if not summary:
@@ -84,7 +86,16 @@ def read_documents(folder: ResultFolder, leaf: Leaf) -> Documents:
     found.stamp = _json(folder, leaf.find("provenance.json"), found.refused)
     found.verdict = _json(folder, leaf.find("result_verdict.json"), found.refused)
     found.loaded = _json(folder, leaf.find("load_statistics.json"), found.refused)
+    found.separation = _json(folder, leaf.find("fs_separation.json"), found.refused)
     return found
+
+
+def _without_hardware(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Metadata without its lists of each host's disks and interfaces, three times a megabyte with 50 hosts."""
+    kept = {key: value for key, value in metadata.items() if key != "cluster_snapshots"}
+    if isinstance(system := kept.get("system_info"), Mapping):
+        kept["system_info"] = {key: value for key, value in system.items() if key != "hosts"}
+    return kept
 
 
 def _text_and_json(folder: ResultFolder, name: str, refused: list[str]) -> tuple[str, dict[str, Any]]:

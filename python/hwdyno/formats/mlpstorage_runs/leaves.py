@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hwdyno.formats.result_folder import ResultFolder
@@ -60,13 +61,15 @@ def find_leaves(folder: ResultFolder) -> list[Leaf]:
     names: dict[str, list[str]] = {}
     for path in folder.files:
         above, _, name = path.rpartition("/")
-        if not any(_CODE.fullmatch(part) for part in above.split("/")) and not name.startswith("._"):
+        if not name.startswith("._"):
             names.setdefault(above, []).append(name)
-    found = []
+    for above in [above for above in names if any(_CODE.fullmatch(part) for part in above.split("/"))]:
+        del names[above]
+    found, above_root = list[Leaf](), folder.root.resolve().parts
     for above, inside in names.items():
         if any(_RESULTS.fullmatch(name) for name in inside) and not _is_inner(above):
             below = [f"{inner}/{name}" for inner in _INNER for name in names.get(f"{above}/{inner}".lstrip("/"), ())]
-            found.append(_make_leaf(above, (*inside, *below), folder.root.resolve().name))
+            found.append(_make_leaf(above, (*inside, *below), above_root))
     return sorted(found, key=lambda leaf: leaf.folder)
 
 
@@ -76,16 +79,35 @@ def _is_inner(folder: str) -> bool:
     return any(part in {"vectordb", "vectordb_mpi"} or re.fullmatch(r"rank_\d+|trial_\d+", part) for part in parts)
 
 
-def _make_leaf(folder: str, files: tuple[str, ...], name: str) -> Leaf:
-    """The leaf of a folder; ``name`` is that of the results folder, which may be the only run itself."""
-    # A name on Linux is bytes; a Run keeps text.
-    parts = folder.encode(errors="replace").decode().split("/") if folder else []
+def _as_text(path: str) -> str:
+    """A path as a Run keeps it: a name on Linux is bytes."""
+    return path.encode(errors="replace").decode()
+
+
+def _find_place(above: Sequence[str], parts: Sequence[str]) -> tuple[str, str]:
+    """Division and system of ``closed/SUBMITTER/results/SYSTEM``, whose first folders may be above the results folder.
+
+    Without a submitter's folder, a division is one of the first three below the results folder.
+    """
+    whole = [_as_text(part) for part in (*above, *parts)]
+    small = [part.lower() for part in whole]
+    for at in range(len(whole) - 2, 1, -1):
+        if small[at] == "results" and small[at - 2] in _DIVISIONS:
+            return small[at - 2], whole[at + 1]
+    below = small[len(above) :]
+    division = next((part for part in below[:3] if part in _DIVISIONS), "")
+    results = below.index("results") if "results" in below else -1
+    return division, parts[results + 1] if 0 <= results < len(parts) - 1 and division else ""
+
+
+def _make_leaf(folder: str, files: tuple[str, ...], above: tuple[str, ...]) -> Leaf:
+    """The leaf of a folder; ``above`` is the path of the results folder, which may be the only run itself."""
+    parts = _as_text(folder).split("/") if folder else []
     small = [part.lower() for part in parts]
     at = max((place for place, part in enumerate(parts) if _RUN.fullmatch(part)), default=-1)
     run = parts[at] if at >= 0 else ""
     group = "/".join(parts[:at] if at >= 0 else parts[:-1])
-    division = next((part for part in small[:3] if part in _DIVISIONS), "")
-    results = small.index("results") if "results" in small else -1
+    division, system = _find_place(above, parts)
     kind_at = next((place for place, part in enumerate(small) if part in _KINDS), -1)
     before_run = at if at >= 0 else len(parts)
     phase = small[before_run - 1] if before_run > 0 and small[before_run - 1] in PHASES else ""
@@ -94,10 +116,10 @@ def _make_leaf(folder: str, files: tuple[str, ...], name: str) -> Leaf:
         folder=folder,
         files=files,
         group=group.removesuffix(f"/{phase}") if phase else group,
-        run=run or (parts[-1] if parts else name),
+        run=run or (parts[-1] if parts else _as_text(above[-1])),
         phase=phase,
         division=division,
-        system=parts[results + 1] if 0 <= results < len(parts) - 1 and division else "",
+        system=system,
         kind=_KINDS[small[kind_at]] if kind_at >= 0 else "",
         names=tuple(names),
     )

@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 
 from hwdyno.analysis.mlperf_storage import KINDS, RunFacts
 from hwdyno.formats.mlpstorage_runs.documents import Documents
+from hwdyno.formats.mlpstorage_runs.kv_facts import state_kv_facts
 from hwdyno.formats.mlpstorage_runs.leaves import PHASES
 from hwdyno.model.units import as_number
 
@@ -55,7 +56,7 @@ def state_facts(found: Documents) -> RunFacts:
         run=leaf.run,
         edition=edition,
         division=leaf.division or _find_division(found),
-        system=leaf.system,
+        system=leaf.system or found.text("metadata.args.systemname"),
         workload=workload,
         accelerator=accelerator,
         accelerators=found.number("summary.num_accelerators", "summary.total_ranks", "metadata.num_processes"),
@@ -66,6 +67,8 @@ def state_facts(found: Documents) -> RunFacts:
         invoked_s=_seconds(found.text("metadata.invocation_start_time")),
         overrides_known=overrides is not None,
         overrides=tuple(sorted(overrides or ())),
+        storage_api=_find_api(found),
+        same_filesystem=_flag(found.value("separation.same_filesystem")),
         data_path=found.text("metadata.args.data_dir", "metadata.args.checkpoint_folder"),
         results_path=found.text("metadata.args.results_dir"),
         memory_bytes=_find_memory(found),
@@ -103,8 +106,21 @@ def _find_edition(found: Documents, kind: str, accelerator: str) -> str:
         return "3.0"
     if "combined_params" in found.metadata or "params_dict" in found.metadata:
         return "2.0"
+    # 3.0 has each run name its code image; its checkpoints state no accelerator.
+    if "override_parameters" in found.metadata or found.leaf.find(".mlps-code-image"):
+        return "3.0"
     # 1.0 had no metadata, and DLIO's configuration was in a folder of that name.
     return "1.0" if not found.metadata and found.leaf.find("configs/overrides.yaml", "configs/config.yaml") else ""
+
+
+def _find_api(found: Documents) -> str:
+    """How the storage is reached: ``file`` or ``object``; empty where nothing states it."""
+    kind = found.text("parameters.storage.storage_type")
+    return found.text("metadata.args.data_access_protocol") or ("object" if kind in {"s3", "aistore"} else "")
+
+
+def _flag(value: object) -> bool | None:
+    return value if isinstance(value, bool) else None
 
 
 def _find_division(found: Documents) -> str:
@@ -163,25 +179,29 @@ def _checkpoint_facts(found: Documents) -> dict[str, object]:
         )
         for kind in ("write", "read")
     )  # fmt: skip
-    fsync = found.value("parameters.checkpoint.fsync")
     size = found.number("summary.metric.checkpoint_size_GB")
     return {
         # 2.0 wrote -1 for none.
         "writes": None if written is None else max(0.0, written),
         "reads": None if read is None else max(0.0, read),
         "mode": found.text("parameters.checkpoint.mode"),
-        "fsync": fsync if isinstance(fsync, bool) else None,
+        "fsync": _flag(found.value("parameters.checkpoint.fsync")),
         "checkpoint_bytes": size * GIB if size else None,
     }
 
 
 def _find_database(found: Documents) -> str:
-    stated = found.text("summary.database", "summary.engine", "parameters.database.database", "metadata.args.database")
+    stated = found.text(
+        "summary.database", "summary.database.database", "summary.engine", "parameters.database.database",
+        "metadata.args.database", "metadata.args.vdb_engine",
+    )  # fmt: skip
     return (stated or (found.leaf.names[0] if len(found.leaf.names) > 1 else "")).lower()
 
 
 def _find_index(found: Documents) -> str:
-    stated = found.text("summary.index_type", "metadata.args.index_type", "parameters.index.index_type")
+    stated = found.text(
+        "summary.index_type", "metadata.args.index_type", "metadata.args.vdb_index", "parameters.index.index_type"
+    )
     return (stated or (found.leaf.names[-1] if found.leaf.names else "")).upper()
 
 
@@ -198,38 +218,14 @@ def _vector_facts(found: Documents) -> dict[str, object]:
         "recall": find_recall(found),
         "missing": tuple(name for name in _VECTOR_FIGURES if found.number(f"summary.{name}") is None),
         "coverage": 0.0 if fails else found.number("verdict.flat_setup.coverage"),
-        "dimension": found.number("summary.dimension", "metadata.args.dimension"),
+        "dimension": found.number("summary.dimension", "metadata.args.dimension", "metadata.args.vector_dim"),
         "vectors": found.number("summary.num_vectors", "metadata.args.num_vectors"),
-    }
-
-
-def _kv_facts(found: Documents) -> dict[str, object]:
-    stated = found.value("summary.options")
-    options = dict[str, Mapping[str, object]]()
-    if isinstance(stated, Mapping):
-        options = {str(name): table for name, table in stated.items() if isinstance(table, Mapping)}
-    ranks = {
-        name: (as_number(table.get("rank_count")) or 0) * (as_number(table.get("trial_count")) or 1)
-        for name, table in options.items()
-    }
-    cached = {name: table.get("cpu_tier_ranks") for name, table in options.items()}
-    scaling = found.value("metadata.args.enable_autoscaling")
-    return {
-        "options": tuple(sorted(options)),
-        "trials": found.number("summary.trials_per_option", "summary.trials", "metadata.args.trials"),
-        "seed": found.number("metadata.args.seed"),
-        "pause_s": found.number("metadata.args.inter_option_delay"),
-        "autoscaling": scaling if isinstance(scaling, bool) else None,
-        "from_memory": tuple(
-            name
-            for name, flags in cached.items()
-            if isinstance(flags, list) and ranks[name] and len(flags) >= ranks[name]
-        ),
-        "incomplete": tuple(name for name, table in options.items() if table.get("partial_failure") is True),
+        # The exact answers are made from the collection's vectors, which are counted first.
+        "inserted": found.number("summary.inserted_vectors", "verdict.flat_setup.total_vectors"),
     }
 
 
 _FACTS = {
     "training": _training_facts, "checkpointing": _checkpoint_facts, "vector_database": _vector_facts,
-    "kv_cache": _kv_facts,
+    "kv_cache": state_kv_facts,
 }  # fmt: skip
