@@ -18,6 +18,7 @@ import warm
 from here import shortly
 from hwdyno.cli.main import main
 from hwdyno.measure import engine
+from hwdyno.measure.models.installed import is_here
 from object_store import ACCESS_KEY, SECRET_KEY, null_store, set_credentials
 from object_store import real_store as serve_store
 
@@ -289,11 +290,21 @@ def test_a_checkpoint_leaves_nothing_in_the_bucket(real_store: tuple[str, Path],
 
 
 def test_a_study_lists_a_store_beside_a_folder(store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["study", "kubernetes-ai-storage", "--path", f"disk={tmp_path}", "--path", "ceph=s3://bench/x"]
-    assert main([*words, "--endpoint", store, "--samples", "42", "--no-inference", "--dry-run"]) == 0
+    study = ["study", "kubernetes-ai-storage", "--endpoint", store, "--samples", "42", "--dry-run"]
+    on_ceph = ["--path", "ceph=s3://bench/x"]
+    assert main([*study, "--path", f"disk={tmp_path}", *on_ceph, "--no-inference"]) == 0
     listed = capsys.readouterr().out
     assert "training.unet3d.a100.42@ceph" in listed and "training.unet3d.a100.42@disk" in listed
     assert "storage.grid@disk" in listed and "storage.grid@ceph" not in listed
+    assert main([*study, "--path", f"disk={tmp_path}", *on_ceph]) == 0
+    listed = capsys.readouterr().out
+    for name in ("kv_cache.llama3.1-8b", "vector_search.diskann"):
+        assert f"inference.{name}@ceph" in listed and f"inference.{name}@disk" in listed
+    starts = ["inference.model_stream@ceph" in listed, "inference.cold_start@disk" in listed]
+    assert starts == [is_here("onnxruntime")] * 2
+    assert main([*study, *on_ceph]) == 0
+    listed = capsys.readouterr().out
+    assert "training.unet3d.a100" in listed and "vector_search.diskann" in listed and "cold_start" not in listed
 
 
 def test_a_test_of_files_refuses_a_store(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
