@@ -15,7 +15,7 @@ install = $(if $(UV),$(UV) pip install --python $(1)/bin/python,$(1)/bin/python 
 # Set in many containers: each worker of the tests, and each program that they start, would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-rust test-python test-quick test-long bench fuzz fuzz-engine sanitize soak calibration mutants docs wheel setup-wheel engine release version setup lint lint-rust lint-python lock clean
+.PHONY: run test test-quick test-long bench fuzz fuzz-engine sanitize soak calibration mutants docs wheel setup-wheel engine release version setup lint lint-rust lint-python lock clean
 
 # Status 3 is a run that is done, but with degraded points, as its report says.
 run: setup
@@ -24,12 +24,8 @@ run: setup
 # More at once than the two processors of a small machine: many tests wait for kernels, peers and servers.
 WORKERS ?= 5
 # A failure is red at once; what is marked `timing` is tried again, alone, once (tests/retries.py).
-test: test-rust test-python
-
-test-rust: setup
+test: setup
 	cargo test --locked --quiet -- --test-threads=$(WORKERS)
-
-test-python: setup
 	$(BIN)/python tests/retries.py -n $(WORKERS) --dist worksteal -m "not long"
 
 # The quick half: every file is collected, and those run whose tests use programs of others, without long waits.

@@ -63,9 +63,11 @@ def mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str
             mounting.wait(30)
 
 
-def best_bytes_s(run: dict[str, Any], name: str) -> float:
+def best_bytes_s(run: dict[str, Any], name: str) -> dict[str, float]:
+    """The fastest throughput of an experiment, with its interval."""
     (result,) = (experiment for experiment in run["experiments"] if experiment["name"] == name)
-    return max(float(point["throughput"]["value"]) for point in result["points"])
+    valid = [point["throughput"] for point in result["points"] if point["validity"] != "invalid"]
+    return max(valid, key=lambda throughput: float(throughput["value"]))
 
 
 def test_a_mount_is_known_and_its_cost_is_what_both_ways_measured(
@@ -85,9 +87,13 @@ def test_a_mount_is_known_and_its_cost_is_what_both_ways_measured(
     storage = run["machines"][0]["storage"]
     details = [layer["detail"] for layer in storage["chain"]]
     assert "lab:bench through rclone (vfs-cache-mode=writes)" in details
-    share = best_bytes_s(run, "storage.mount") / best_bytes_s(run, "object.get")
+    mounted, direct = best_bytes_s(run, "storage.mount"), best_bytes_s(run, "object.get")
+    share = mounted["value"] / direct["value"]
+    slower, faster = sorted((mounted, direct), key=lambda throughput: throughput["value"])
+    # On a busy machine both may be too noisy to differ.
+    differ = abs(share - 1) > COSTS and slower["high"] < faster["low"]
     found = [finding for finding in run["findings"] if finding["rule"] == "object_mount"]
-    assert len(found) == (abs(share - 1) > COSTS), (share, found)
+    assert len(found) == differ, (mounted, direct, found)
     for finding in found:
         assert finding["evidence"]["share"] == pytest.approx(share) and "rclone" in finding["says"]
         assert ("The mount costs" if share < 1 else "A cache of the mount answers") in finding["says"]
