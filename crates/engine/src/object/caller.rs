@@ -19,7 +19,7 @@ use crate::object::request::{Body, Request, Writer};
 use crate::object::response::{parse, Head, Length, Parsed, MAX_HEAD};
 use crate::object::signing::Signer;
 use crate::object::tls;
-use crate::object::transport::{is_passing, Transport};
+use crate::object::transport::{is_passing, Transport, MIN_WAKE};
 use crate::object::worker::SLOWEST;
 use crate::sys::net::{self, Options};
 use crate::timing::clock::now_ns;
@@ -357,7 +357,7 @@ impl Caller {
                 return Ok(Head { closes: true, ..head });
             }
             if let (Some(transport), Length::Bytes(length)) = (transport.as_mut(), head.length) {
-                transport.wake_at(length - body.bytes);
+                transport.wake_at(length - body.bytes, MIN_WAKE);
             }
             let count = self.read(0, limits)?;
             if count == 0 {

@@ -63,12 +63,14 @@ pub struct Connection {
     pub failures: u32,
     /// Whether it waits until it may write.
     pub waits_to_write: bool,
+    wake_bytes: u64,
 }
 
 impl Connection {
-    /// One that is closed, with room for heads of this many bytes and as many behind a body.
+    /// One that is closed, with room for heads of this many bytes and as many behind a body, and how much of a long body
+    /// wakes its reader.
     #[must_use]
-    pub fn new(room: usize, tail: usize) -> Self {
+    pub fn new(room: usize, tail: usize, wake_bytes: u64) -> Self {
         let expected = Expected { bytes: None, keep: false, no_body: false, checksum: Checksum::Nothing };
         Self {
             transport: None,
@@ -87,6 +89,7 @@ impl Connection {
             began_ns: 0,
             failures: 0,
             waits_to_write: false,
+            wake_bytes,
         }
     }
 
@@ -369,7 +372,7 @@ impl Connection {
                     return Event::Failed(Failure::Length);
                 }
                 if let Some(transport) = &mut self.transport {
-                    transport.wake_at(length - self.received);
+                    transport.wake_at(length - self.received, self.wake_bytes);
                 }
                 self.received == length
             }

@@ -9,8 +9,8 @@ use crate::object::address::Place;
 use crate::object::tls::{Security, Session};
 use crate::sys::net;
 
-/// A long body wakes its reader when this much of it is there: each wake costs about what a copy of 50 kB does.
-const WAKE_BYTES: u64 = 256 << 10;
+/// A long body wakes its reader when this much of it is there at least: each wake costs about what a copy of 50 kB does.
+pub const MIN_WAKE: u64 = 256 << 10;
 
 /// One connection.
 pub struct Transport {
@@ -90,12 +90,14 @@ impl Transport {
         self.session.as_ref().is_some_and(Session::is_sending)
     }
 
-    /// Has the system wake this connection's reader when much of a long body has come, or all that is left of it.
-    pub fn wake_at(&mut self, left: u64) {
+    /// Has the system wake this connection's reader when `wake_bytes` of a long body have come, or all that is left of it.
+    /// A TLS session takes a record at a time, so it gains nothing from more than the least.
+    pub fn wake_at(&mut self, left: u64, wake_bytes: u64) {
+        let wake_bytes = if self.session.is_some() { MIN_WAKE } else { wake_bytes };
         // What is left of a record that has come in part is already out of the socket.
         let left = left.saturating_sub(self.session.as_ref().map_or(0, Session::partial_bytes));
-        let is_long = left >= WAKE_BYTES || self.wake_bytes > 1;
-        let wanted = if is_long { left.clamp(1, WAKE_BYTES) } else { 1 };
+        let is_long = left >= MIN_WAKE || self.wake_bytes > 1;
+        let wanted = if is_long { left.clamp(1, wake_bytes) } else { 1 };
         if wanted != self.wake_bytes && net::wake_at(&self.stream, wanted as usize).is_ok() {
             self.wake_bytes = wanted;
         }
