@@ -20,6 +20,7 @@ from hwdyno.system import signals
 import benchmarks
 from benchmarks import Bench, BenchError, BenchmarkRow
 
+RESOURCES = [found.name for found in pkgutil.iter_modules(benchmarks.__path__) if not found.name.startswith("_")]
 HEADS = ("what", "unit", "ours", "theirs", "ratio", "95% interval", "target", "verdict")
 
 
@@ -49,10 +50,8 @@ def _measure(args: argparse.Namespace, folder: Path, rows: list[BenchmarkRow]) -
     bench = Bench(folder, args.pairs, args.runtime, engine.run, _progress)
     status = 0
     try:
-        for found in pkgutil.iter_modules(benchmarks.__path__):
-            if found.name.startswith("_") or (args.only and found.name not in args.only):
-                continue
-            for row in importlib.import_module(f"benchmarks.{found.name}").measure(bench):
+        for name in args.only or RESOURCES:
+            for row in importlib.import_module(f"benchmarks.{name}").measure(bench):
                 rows.append(row)  # a peer that breaks later must not lose the rows before
                 signals.check()
     except KeyboardInterrupt:
@@ -75,7 +74,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--path", type=Path, default=Path(), help="a folder on the storage to measure (default: here)")
     parser.add_argument("--pairs", type=int, default=5, help="pairs of ours and theirs a point (default 5)")
     parser.add_argument("--runtime", type=float, default=1.0, help="seconds a reading (default 1)")
-    parser.add_argument("--only", action="append", help="one resource, such as storage; may be repeated")
+    parser.add_argument(
+        "--only", action="append", choices=RESOURCES, help="one resource, such as storage; may be repeated"
+    )
     args = parser.parse_args()
     if not args.path.is_dir():
         parser.error(f"--path {args.path}: no such directory; name one on the storage to measure")

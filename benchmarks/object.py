@@ -1,6 +1,6 @@
 """An object store's client against obstore at versitygw, against our own TCP receive loop, and at our null server.
 
-The goals were 0.16 s a GB and 45 µs a small get where obstore 0.12.1 took 0.50 s and 212 µs; here they are ratios.
+The goals of CPU time were set on a machine where obstore 0.12.1 took 0.50 s a GB and 212 µs a small get.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from benchmarks import Bench, BenchError, BenchmarkRow, Parameters, Reading, Tar
 BUCKET = "bench"
 KEYS = {"AWS_ACCESS_KEY_ID": "hwdyno", "AWS_SECRET_ACCESS_KEY": secrets.token_hex(16), "AWS_REGION": "us-east-1"}
 START_S = 30.0
-TAIL = Target(at_most=5)
+TAIL, SMALL_GET_US = Target(at_most=5), Target(at_most=25)
 TAIL_CONNECTIONS, TAIL_THREADS = 1024, 2
 FAST = Target(at_least=3.3e9)
 """Three times what one process of s3dlio moved (mlcommons/storage#701)."""
@@ -52,7 +52,7 @@ class Case:
     """Seconds of CPU time a byte or a get, in the unit."""
     by_bytes: bool
     goal: Target
-    """The bounds of our cost over obstore's."""
+    """The bounds of our cost, in the unit."""
     floor: tuple[str, Parameters]
     """The kernel of the least that such gets can cost, with its parameters."""
 
@@ -60,11 +60,11 @@ class Case:
 CASES = (
     Case(
         "CPU time a GB, gets of 8 MiB, 8 in flight", {"object_size": 8 << 20, "concurrency": 8, "objects": 32}, "s",
-        1e9, True, Target(at_most=0.16 / 0.50), (NETWORK_THROUGHPUT, {"direction": "down", "block": 256 << 10}),
+        1e9, True, Target(at_most=0.16), (NETWORK_THROUGHPUT, {"direction": "down", "block": 256 << 10}),
     ),
     Case(
         "CPU time a get of 4 KiB, 16 in flight", {"object_size": 4096, "concurrency": 16, "objects": 256}, "µs",
-        1e6, False, Target(at_most=45 / 212), (NETWORK_LATENCY, {"message": 4096}),
+        1e6, False, Target(at_most=45), (NETWORK_LATENCY, {"message": 4096}),
     ),
 )  # fmt: skip
 _OBSTORE = """
@@ -104,6 +104,9 @@ def measure(bench: Bench) -> Iterator[BenchmarkRow]:
     bench.says("object: the null server")
     tails = _repeat(bench, {**null, "concurrency": TAIL_CONNECTIONS}, _tail)
     yield _figure(f"p99 over p50 of {TAIL_CONNECTIONS:,} connections on {TAIL_THREADS} threads", "x", tails, TAIL)
+    _, small = CASES
+    costs = _repeat(bench, {**null, **small.gets, "client_threads": 1}, lambda reading: _cost(reading, small))
+    yield _figure(small.title, small.unit, costs, SMALL_GET_US)
     rates = _repeat(bench, {**null, "object_size": 8 << 20, "concurrency": 8}, _bytes_s)
     yield _figure("one process, 2 threads, gets of 8 MiB", "bytes/s", rates, FAST)
     bench.run(OBJECT_REQUESTS, {**null, "object_size": 64 << 20, "concurrency": MEMORY_CONNECTIONS})
@@ -134,9 +137,10 @@ def _compare(bench: Bench, case: Case, endpoint: str) -> Iterator[BenchmarkRow]:
         ]
     finally:
         bench.run(OBJECT_REMOVAL, place)
-    yield make_row(f"{case.title} | obstore", case.unit, [(ours, theirs) for ours, theirs, _ in found], case.goal)
-    title = f"{case.title} | our TCP alone"
-    yield make_row(title, case.unit, [(ours, floor) for ours, _, floor in found])
+    mine = [ours for ours, _, _ in found]
+    yield _figure(case.title, case.unit, mine, case.goal, at="versitygw")
+    yield make_row(f"{case.title} | obstore", case.unit, [(ours, theirs) for ours, theirs, _ in found])
+    yield make_row(f"{case.title} | our TCP alone", case.unit, [(ours, floor) for ours, _, floor in found])
 
 
 def _cost(reading: Reading, case: Case) -> float:
@@ -173,9 +177,9 @@ def _bytes_s(reading: Reading) -> float:
     return float(sum(stream["bytes"] for stream in reading["streams"])) / float(reading["elapsed_s"])
 
 
-def _figure(title: str, unit: str, values: list[float], target: Target) -> BenchmarkRow:
+def _figure(title: str, unit: str, values: list[float], target: Target, *, at: str = "null server") -> BenchmarkRow:
     low, high = median_interval(values)
-    return BenchmarkRow(f"null server: {title}", unit, statistics.median(values), low=low, high=high, target=target)
+    return BenchmarkRow(f"{at}: {title}", unit, statistics.median(values), low=low, high=high, target=target)
 
 
 @contextlib.contextmanager
