@@ -68,8 +68,7 @@ def side_by_side(run: Run) -> list[StudyTable]:
     rows = []
     for result in _cold_starts(run):
         name = result.name.partition("@")[2]
-        loader = LOADERS[result.kernel]
-        raw, cold, warm = (_load(result, *start) for start in ((RAW, "cold"), (loader, "cold"), (loader, "warm")))
+        raw, cold, warm = _load(result, "cold", RAW), _load(result, "cold"), _load(result, "warm")
         restore, recompute = (_context_s(run, name, way) for way in ("restore", "recompute"))
         share = 100 * cold.throughput.value / raw.throughput.value if raw and cold else None
         rows.append(
@@ -115,9 +114,9 @@ def _where_it_stops(run: Run) -> list[str]:
     """A sentence on where a faster storage stops mattering, by the same load from the page cache."""
     sentences = []
     found = [
-        (cold_start.name.partition("@")[2], _ready_s(_load(cold_start, loader, "cold")), _ready_s(warm), warm)
+        (cold_start.name.partition("@")[2], _ready_s(_load(cold_start, "cold")), _ready_s(warm), warm)
         for cold_start in _cold_starts(run)
-        if (warm := _load(cold_start, loader := LOADERS[cold_start.kernel], "warm")) is not None
+        if (warm := _load(cold_start, "warm")) is not None
     ]
     known = [(name, cold, least, warm) for name, cold, least, warm in found if cold and least]
     if known:
@@ -153,10 +152,12 @@ def _cold_starts(run: Run) -> list[ExperimentResult]:
     return [experiment for experiment in run.experiments if experiment.kernel in LOADERS and "@" in experiment.name]
 
 
-def _load(result: ExperimentResult, loader: str, cache: str) -> Measurement | None:
-    """The point of a loader, from storage or from the page cache, which an object store has no part in."""
+def _load(result: ExperimentResult, cache: str, loader: str = "") -> Measurement | None:
+    """The point of a loader, by default ONNX Runtime's, from storage or the page cache, of which a store has none."""
     points = (point for point in result.points if point.validity != "invalid" and point.throughput.value > 0)
-    wanted = {"loader": loader} | ({} if result.kernel == INFERENCE_STREAM and cache == "cold" else {"cache": cache})
+    wanted = {"loader": loader or LOADERS[result.kernel]} | (
+        {} if result.kernel == INFERENCE_STREAM and cache == "cold" else {"cache": cache}
+    )
     return next((point for point in points if wanted.items() <= whole(result, point).items()), None)
 
 

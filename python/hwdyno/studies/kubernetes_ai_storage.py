@@ -170,7 +170,7 @@ def _plain(run: Run) -> list[StudyTable]:
     rows = tuple(
         (
             result.name.partition("@")[2] or NONE,
-            format_size(number(result.fixed, _find_size(result.fixed))),
+            format_size(number(result.fixed, _find_size(result.fixed), 0)),
             str(point.parameters.get(result.load)),
             mb_s(point.throughput.value),
             NONE if point.latency_ns is None else micros(point.latency_ns.mean),

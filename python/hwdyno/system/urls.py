@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import PurePath
+from typing import Any
 
 _PASSWORD = re.compile(r"([a-z][a-z0-9+.-]*://(?!\[)[^/\s:@]*):.*@", re.IGNORECASE | re.DOTALL)
 _WEB_PORT = re.compile(r"https?://[^/\s:@]*:\d{1,5}(?=[/?#\s]|$)", re.IGNORECASE)
@@ -38,3 +40,12 @@ def split_place(path: PurePath) -> tuple[str, str]:
     """The bucket of a place in an object store, and what keys in it begin with: empty, or with a slash at its end."""
     bucket, *folders = path.parts[1:] or ("",)
     return bucket, "".join(f"{folder}/" for folder in folders)
+
+
+def reach_below(path: PurePath, reached: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of the kernels of an object store for a place there, which take bucket and prefix apart.
+
+    ``reached`` has the endpoint, and how it is reached.
+    """
+    bucket, prefix = split_place(path)
+    return {**reached, "bucket": bucket, "prefix": prefix, "tls": str(reached["endpoint"]).startswith("https://")}

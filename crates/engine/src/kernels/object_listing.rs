@@ -1,4 +1,5 @@
-//! Looks at the objects below a prefix: how many there are and what their names end with, before anything is planned.
+//! Looks at the objects below a prefix: how many there are and what their names end with, before anything is planned;
+//! or at the way to them alone.
 
 use std::collections::BTreeMap;
 

@@ -10,14 +10,13 @@ from hwdyno.formats.workload import TrainingWorkload
 from hwdyno.measure.scenarios.object_folder import (
     ObjectFolder,
     count_endings,
-    reach_below,
     report_left,
     show_folder,
 )
 from hwdyno.measure.scenarios.preparation import Interrupted, Says, make_error
 from hwdyno.model.units import format_bytes_s, format_duration, format_size
 from hwdyno.model.words import Parameters, UserError
-from hwdyno.system.urls import format_place
+from hwdyno.system.urls import format_place, reach_below
 
 if TYPE_CHECKING:
     from hwdyno.measure.hosts import Host

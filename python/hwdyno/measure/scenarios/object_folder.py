@@ -18,7 +18,7 @@ from hwdyno.model.axes import CLIENTS
 from hwdyno.model.kernels import OBJECT_LISTING, OBJECT_REMOVAL
 from hwdyno.model.units import plural
 from hwdyno.model.words import Parameters, UserError
-from hwdyno.system.urls import in_object_store, split_place
+from hwdyno.system.urls import in_object_store, reach_below
 
 if TYPE_CHECKING:
     from hwdyno.measure.hosts import Host
@@ -62,12 +62,6 @@ def reach(request: Request, object_: Path | None = None) -> Parameters:
         return {}
     ca_file = request.options.get("ca_file")
     return {"endpoint": need_endpoint(request.options), **({"ca_file": str(ca_file)} if ca_file else {})}
-
-
-def reach_below(path: Path, reached: Parameters) -> dict[str, Any]:
-    """The same for the kernels of an object store, which take bucket and prefix apart."""
-    bucket, prefix = split_place(path)
-    return {**reached, "bucket": bucket, "prefix": prefix, "tls": str(reached["endpoint"]).startswith("https://")}
 
 
 def count_endings(host: Host, path: Path, reached: Parameters) -> dict[str, int]:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from hwdyno.analysis.ceilings.loader_reads import OBJECTS
 from hwdyno.formats.workload import TrainingWorkload
-from hwdyno.measure.scenarios.object_folder import reach_below
 from hwdyno.model.kernels import OBJECT_REQUESTS
 from hwdyno.model.words import Parameters
+from hwdyno.system.urls import reach_below
 
 if TYPE_CHECKING:
     from hwdyno.measure.experiments import Experiment

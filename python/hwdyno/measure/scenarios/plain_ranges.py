@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hwdyno.analysis.ceilings.inference import name_plain_gets
-from hwdyno.measure.scenarios.object_folder import reach_below
 from hwdyno.model.kernels import OBJECT_REQUESTS
+from hwdyno.system.urls import reach_below
 
 if TYPE_CHECKING:
     from hwdyno.measure.experiments import Experiment

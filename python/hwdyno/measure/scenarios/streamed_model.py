@@ -16,7 +16,6 @@ from hwdyno.measure.scenarios.object_folder import (
     ObjectFolder,
     name_folder,
     reach,
-    reach_below,
     report_left,
     show_folder,
 )
@@ -27,7 +26,7 @@ from hwdyno.model.units import format_size
 from hwdyno.model.words import Parameters, UserError
 from hwdyno.system import safe_files, signals
 from hwdyno.system.safe_files import path_of_descriptor
-from hwdyno.system.urls import format_place, in_object_store
+from hwdyno.system.urls import format_place, in_object_store, reach_below
 
 if TYPE_CHECKING:
     from hwdyno.measure.experiments import Experiment

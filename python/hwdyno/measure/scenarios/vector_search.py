@@ -17,7 +17,6 @@ from hwdyno.measure.scenarios.object_folder import (
     ObjectFolder,
     name_folder,
     reach,
-    reach_below,
     report_left,
     show_folder,
 )
@@ -30,7 +29,7 @@ from hwdyno.model.units import format_count, format_duration, format_ns, format_
 from hwdyno.model.words import Axis, Parameters, Run, Scalar, UserError
 from hwdyno.system import safe_files, signals
 from hwdyno.system.suggestions import hint
-from hwdyno.system.urls import format_place, in_object_store
+from hwdyno.system.urls import format_place, in_object_store, reach_below
 
 if TYPE_CHECKING:
     from hwdyno.measure.experiments import Experiment

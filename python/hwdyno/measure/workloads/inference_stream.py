@@ -12,7 +12,7 @@ from hwdyno.measure.workloads.inference_load import ModelLoading
 from hwdyno.measure.workloads.model_child import MODEL, words
 from hwdyno.model.kernels import INFERENCE_STREAM, OBJECT_LISTING
 from hwdyno.model.words import Axis, Declaration
-from hwdyno.system.urls import split_place
+from hwdyno.system.urls import reach_below
 
 CONNECTIONS = 8
 CHUNK_BYTES = 8 << 20
@@ -49,11 +49,8 @@ class ModelStreaming(ModelLoading):
         """Load once; a way that is not found is left unknown."""
         made = super().run(parameters)
         settings = made["parameters"]
-        endpoint = str(settings["endpoint"])
-        way = {
-            "endpoint": endpoint, "ca_file": settings["ca_file"], "tls": endpoint.startswith("https://"),
-            "bucket": split_place(Path(str(settings["path"])))[0], "route": True,
-        }  # fmt: skip
+        reached = {name: settings[name] for name in ("endpoint", "ca_file")}
+        way = {**reach_below(Path(str(settings["path"])).parent, reached), "route": True}
         with contextlib.suppress(OSError):
             made["details"] |= {} if made["interrupted"] else engine.run(OBJECT_LISTING, way)["details"]
         return made

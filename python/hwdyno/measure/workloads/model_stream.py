@@ -13,7 +13,7 @@ from hwdyno.measure.models import GRAPH, WEIGHTS, safetensors
 from hwdyno.measure.workloads.model_phases import Phases
 from hwdyno.model.kernels import OBJECT_FETCH
 from hwdyno.system.safe_files import path_of_descriptor
-from hwdyno.system.urls import split_place
+from hwdyno.system.urls import reach_below
 
 _SUMMED = ("requests", "requests_repeated", "connections_made")
 
@@ -34,12 +34,9 @@ class ModelObjects:
         """
         path = PurePath(self._job["path"])
         folder, name = (path.parent, path.name) if path.suffix else (path, name)
-        bucket, prefix = split_place(folder)
-        endpoint = str(self._job["endpoint"])
         parameters = {
-            "endpoint": endpoint, "ca_file": self._job["ca_file"], "tls": endpoint.startswith("https://"),
-            "bucket": bucket, "prefix": prefix, "object": name, "threads": threads or int(self._job["threads"]),
-            "chunk": int(self._job["chunk"]), "keep": keep,
+            **reach_below(folder, {key: self._job[key] for key in ("endpoint", "ca_file")}), "object": name,
+            "threads": threads or int(self._job["threads"]), "chunk": int(self._job["chunk"]), "keep": keep,
         }  # fmt: skip
         with self._phases.phase("read"):
             try:
