@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import os
 import shutil
@@ -15,6 +16,7 @@ from pathlib import Path
 from here import needs
 
 MIB = 1 << 20
+MAX_LOOPS = 256
 
 
 def command(*words: str | Path, check: bool = True) -> str:
@@ -25,16 +27,38 @@ def command(*words: str | Path, check: bool = True) -> str:
 
 
 @contextlib.contextmanager
+def _reserve() -> Iterator[Path]:
+    """A free loop device, kept from the tests of other processes.
+
+    ``losetup --find`` opens devices in use to look for a free one, and hwdyno refuses one that another has open for
+    writing.
+    """
+    locks = Path(tempfile.gettempdir()) / "hwdyno-test-loops"
+    locks.mkdir(exist_ok=True)
+    for number in range(MAX_LOOPS):
+        with (locks / str(number)).open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            if not Path(f"/sys/block/loop{number}/loop").exists():
+                yield Path(f"/dev/loop{number}")
+                return
+    raise AssertionError("all loop devices are in use")
+
+
+@contextlib.contextmanager
 def loop(backing: Path, size: int = 64 * MIB, *options: str) -> Iterator[Path]:
     """A loop device on a temporary file, removed with all its partitions at the end."""
     if not backing.exists():
         with backing.open("wb") as file:
             file.truncate(size)
-    device = Path(command("losetup", "--find", "--show", *options, backing))
-    try:
-        yield device
-    finally:
-        command("losetup", "--detach", device, check=False)
+    with _reserve() as device:
+        command("losetup", *options, device, backing)
+        try:
+            yield device
+        finally:
+            command("losetup", "--detach", device, check=False)
 
 
 @contextlib.contextmanager

@@ -56,12 +56,13 @@ def written(device: Path, serial: str, **more: Any) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def at_rest(device: Path, where: Path) -> Iterator[Path]:
-    """A device with a mounted filesystem to which the kernel writes nothing by itself.
+    """A device with a mounted filesystem to which the kernel writes nothing by itself: it is read-only by then.
 
-    It would make tables that mkfs leaves to it, and keep times of access.
+    A writable one gets tables that mkfs leaves to it, times of access, and the superblock's counts of its journal.
     """
     command("mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", device)
     with mounted(device, where, "-o", "noatime"):
+        command("mount", "-o", "remount,ro", where)
         command("sync", "--file-system", where)
         yield where
 
