@@ -47,8 +47,13 @@ def _is_installed(peer: str) -> bool:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the tests of a module that tries some of its cases, so that ``make test-long`` tries all of them."""
+    """Marks the tests of a module that tries some of its cases, so that ``make test-long`` tries all of them.
+
+    What is long has half an hour on a machine that does other work, where it states no limit itself.
+    """
     for item in items:
+        if item.get_closest_marker("long") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(1800))
         module = item.getparent(pytest.Module)
         names = {} if module is None else vars(module.obj)
         if names.get("sample") is sample or names.get("MACHINES") is MACHINES:

@@ -49,13 +49,13 @@ class Parent:
         self.process.wait()
 
     def perform(self, task: Mapping[str, object], streams: list[int], timeout_s: float) -> int:
-        """The exit status of a command, which is killed at its timeout."""
+        """The exit status of a command, which is killed at its timeout and at that of its test."""
         socket.send_fds(self.channel, [json.dumps(task).encode()], streams)
         child = int(self.channel.recv(MAX_BYTES))
         self.channel.settimeout(timeout_s)
         try:
             return int(self.channel.recv(MAX_BYTES))
-        except TimeoutError:
+        except BaseException:
             os.kill(child, signal.SIGKILL)
             self.channel.settimeout(None)
             self.channel.recv(MAX_BYTES)

@@ -54,7 +54,7 @@ def filesystem(kind: str, scratch: Path) -> Iterator[Path]:
             command(*MADE_ON_DEVICE["ext4"], scratch / "disk")
             where.mkdir()
             command("fuse2fs", scratch / "disk", where, "-o", "rw,fakeroot")
-            stack.callback(command, "umount", where)
+            stack.callback(command, "umount", "--lazy", where)
             yield where
         elif kind == "overlay":
             # Its upper directory cannot be on an overlay, as a container's root is.
