@@ -94,7 +94,8 @@ STATED: dict[str, tuple[str, str, Any]] = {
         "A: Random Read/Write IOPS: 235k/189k. BW: 766MiB/s / 419MiB/s\n", "bs", None,
     ),
     "sizes above the columns": (
-        "Block Size | 4kb (IOPS) | 64kb (IOPS)\n ------ | --- --- | --- ---\nRead | 2.48 MB/s (621) | 32.6 MB/s (510)\n",
+        "Block Size | 4kb (IOPS) | 64kb (IOPS)\n ------ | --- --- | --- ---\n"
+        "Read | 2.48 MB/s (621) | 32.6 MB/s (510)\n",
         "bs", 65536,
     ),
     "words behind a figure": (

@@ -36,7 +36,7 @@ _CLAUSE = re.compile(r"(?<!seq)(?<!rand)[.;!?]\s+", re.I)
 _READ_AND_WRITE = re.compile(r"(?i)\bread ?/ ?write\b")
 _JOINING = re.compile(r"^\W*(?:and|or|to|vs\.?|versus|respectively)\b", re.I)
 _TO_A_HOST = re.compile(r"(?i)\b(?:up|down)load\b")
-"""In prose a transfer between hosts; in a GPU's table one to or from its memory."""
+"""Words for a transfer between hosts, which a GPU's table uses for one to or from its memory."""
 _SAME = 1.01
 """Greatest ratio of two figures that are one in two units."""
 _IN_BRACKETS = re.compile(r"\((\d[\d.,]{0,20}[kM]?)\)")

@@ -74,7 +74,9 @@ _STARTS = re.compile(r"(?<![\w.,'^])[~≈]?\d")
 LONGEST = 60
 """Characters of a quantity."""
 _NUMBER_AND_UNIT = re.compile(
-    r"[~≈]?\d[\d.,']*(?:[eE][-+]?\d{1,3})?\+?[ \t]{0,4}(?:(?:±|\+/-)[ \t]{0,2}\d[\d.,]{0,20}[ \t]{0,4})?(?:(?:thousand|million|billion) )?[kKMG]? ?(?:(?i:read|write) (?=(?i:iops)\b))?"
+    r"[~≈]?\d[\d.,']*(?:[eE][-+]?\d{1,3})?\+?[ \t]{0,4}"
+    r"(?:(?:±|\+/-)[ \t]{0,2}\d[\d.,]{0,20}[ \t]{0,4})?"
+    r"(?:(?:thousand|million|billion) )?[kKMG]? ?(?:(?i:read|write) (?=(?i:iops)\b))?"
     r"(?:[A-Za-zµμ%]+(?:[ -]?(?:bytes?|bits?|BYTES?|BITS?))?(?: ?/ ?[A-Za-z]+| per [a-z]+)?)"
 )
 
