@@ -238,6 +238,28 @@ def test_what_closed_alone_requires_is_unknown_without_a_division(tmp_path: Path
     assert faults(run) == [] and any("6.3.1.1" in says and "division" in says for says in notes(run, "unknown"))
 
 
+@pytest.mark.parametrize(
+    ("changes", "section"),
+    [
+        ({"metadata": {"args/num_checkpoints_write": 5, "args/num_checkpoints_read": 0}}, "4.7.1"),
+        ({"summary": {"num_accelerators": 16}}, "4.6.1"),
+        ({"summary": {"num_hosts": 4}}, "4.6.2"),
+    ],
+)
+@pytest.mark.parametrize("folder", ["mine", "open"])
+def test_checkpoint_rules_of_closed_need_that_division(
+    changes: dict[str, Any], section: str, folder: str, tmp_path: Path
+) -> None:
+    made.checkpoint_tree(tmp_path, **changes)
+    if folder == "mine":
+        (tmp_path / TREE).rename(tmp_path / folder)
+    else:
+        (tmp_path / "closed").rename(tmp_path / folder)
+    run = read(tmp_path / folder)
+    is_unknown = any(f"Rules.md {section}" in says and "division" in says for says in notes(run, "unknown"))
+    assert faults(run) == [] and is_unknown == (folder == "mine")
+
+
 def test_autoscaling_of_no_recorded_command_is_unknown(tmp_path: Path) -> None:
     run = read(made.kv_tree(tmp_path, metadata={"command_output_files": None}))
     assert faults(run) == []

@@ -28,6 +28,17 @@ _COMMAND = re.compile(
 _SECTION = re.compile(r"\s*(?:#{1,6}\s+(?P<marked>.{1,80}?)|(?P<above>[^\s:=][^:=]{0,58}?)\s*:)\s*")
 _ONE = re.compile(r"\s*(?P<head>[^\s:=][^:=]{0,60}?)\s*[:=]\s*(?P<figure>\d[\d.,']{0,30})\s*")
 """``read, MiB/s:  6.92``: the unit is in the words, or in those above."""
+_NAMED = re.compile(r"(?i)\b(?:iops|tps|qps)\s{0,2}[=:]\s{0,2}(\d[\d.,]{0,30}[kM]?)(?![\w./])")
+"""``IOPS=729856, …`` and ``tps = 108.8 (…)``: the name of the figure is its unit."""
+_MEAN = re.compile(r"(?i)\(\s*(?:avg|average|mean)\s*[:=]?\s*")
+_CLAUSE = re.compile(r"(?<!seq)(?<!rand)[.;!?]\s+", re.I)
+"""Parts sentences: a sentence states parameters of the figures in it."""
+_READ_AND_WRITE = re.compile(r"(?i)\bread ?/ ?write\b")
+_JOINING = re.compile(r"^\W*(?:and|or|to|vs\.?|versus|respectively)\b", re.I)
+_TO_A_HOST = re.compile(r"(?i)\b(?:up|down)load\b")
+"""Words for a transfer between hosts, which a GPU's table uses for one to or from its memory."""
+_SAME = 1.01
+"""Greatest ratio of two figures that are one in two units."""
 _IN_BRACKETS = re.compile(r"\((\d[\d.,]{0,20}[kM]?)\)")
 _BARS = re.compile(r"[\s|:=*#_.,(\-–—>]+$|^[\s|:=*#_.,)\-–—>]+")
 _NOT_FIGURES = re.compile(
@@ -69,7 +80,10 @@ def read_by_shape(text: str, name: str) -> tuple[Run, str] | None:
         return None
     tool, of_tool = next(((tool, of) for tool, of, pattern in _TOOLS if pattern.search(text)), ("a text", ""))
     labels = " ".join(f"{line.given.get('section', '')} {line.label}" for line in found.lines if line is not None)
-    resource = of_tool or next((of for of in map(find_by_words, (labels, text)) if of != UNKNOWN), UNKNOWN)
+    is_copied = any(str(point.parameters.get("operation")).startswith(("device-to", "host-to")) for point in points)
+    has_bytes = any(point.throughput.unit == "bytes/s" for point in points)
+    found_of = (of for of in map(find_by_words, (labels, text)) if of != UNKNOWN and (of != "compute" or not has_bytes))
+    resource = of_tool or ("gpu" if is_copied else next(found_of, UNKNOWN))
     made = printed.experiment(f"{resource}.text", f"Figures of {tool}", "table", "row", points)
     says = f"read by shape, {resource}: the words before a figure are its label"
     return printed.run(NAME, tool, text, name, [made]), says
@@ -113,6 +127,11 @@ class _LineReader:
             return
         elif len(cells) > 1 and len(rates) > 1:
             self._take_cells(cells)
+        elif not rates and (match := _NAMED.search(line)) and (number := number_in(match[1])) is not None:
+            label = _clean(line[: match.end() - len(match[1])])
+            self.lines.append(self._line(label, {"iops": replace(number, unit=None)}))
+        elif len(cells) > 1 and {found.kind for found in quantities} == {"bytes"}:
+            self.heads = cells
         elif quantities:
             self._take_quantities(line, quantities)
         elif match := _ONE.fullmatch(line):
@@ -141,10 +160,31 @@ class _LineReader:
                 self.lines.append(self._line(f"{cells[0]} {named}", numbers))
 
     def _take_quantities(self, line: str, quantities: list[Quantity]) -> None:
-        label = _clean(line[: quantities[0].start]) or _outside(line, quantities)
+        first = _clean(line[: quantities[0].start]) or _outside(line, quantities)
+        results = _results(line, quantities)
+        if len(results) < 2:
+            rates = results[0] if results else []
+            quantities = sorted({*rates, *(found for found in quantities if found.kind not in RATES)}, key=_start)
+            self._take_result(first, quantities)
+            return
+        if not re.search(r"\w", first):
+            return  # Columns without heads.
+        ends = [0, *(result[-1].end for result in results)]
+        between = [line[end : result[0].start] for end, result in zip(ends, results, strict=False)]
+        is_pair = len(results) == 2 and _READ_AND_WRITE.search(first) and between[1].strip() == "/"
+        for at, (words, result) in enumerate(zip(between, results, strict=True)):
+            label = _clean(_JOINING.sub("", words)) if at else first
+            if is_pair:
+                self._take_result(f"{first} {('read', 'write')[at]}", result)
+            else:
+                # Words between two figures may be of the one before.
+                self._take_result(label or first, result, is_alone=not at or words.rstrip().endswith((":", "=")))
+
+    def _take_result(self, label: str, quantities: list[Quantity], *, is_alone: bool = True) -> None:
         numbers = _numbers(label, quantities)
         if numbers and not _NOT_FIGURES.search(label):
-            self.lines.append(self._line(label, numbers))
+            line = self._line(label, numbers)
+            self.lines.append(line if is_alone else replace(line, given={}))
 
     def _take_one(self, head: str, figure: str) -> None:
         """A number whose unit is in the words before it, or in those above."""
@@ -161,8 +201,25 @@ class _LineReader:
     def _line(self, label: str, numbers: Mapping[str, PrintedNumber], whole: str = "") -> _Line:
         section = ", ".join(filter(None, (self.chapter, "" if whole else self.section)))[:LONGEST_LABEL]
         given = {**({"section": section} if section else {}), **(parse_pattern(self.chapter) if self.chapter else {})}
-        given |= _parameters(self.command, label)
+        given |= _parameters(self.command, _CLAUSE.split(label)[-1])
         return _Line(label[:LONGEST_LABEL], numbers, given, whole or label)
+
+
+def _results(line: str, quantities: list[Quantity]) -> list[list[Quantity]]:
+    """The rates of a line by result: each of another kind, a mean in brackets instead of what it is the mean of."""
+    results: list[list[Quantity]] = []
+    for rate in (found for found in quantities if found.kind in RATES):
+        last = results[-1] if results else []
+        same = next((found for found in last if found.kind == rate.kind), None)
+        between = line[same.end : rate.start].strip() if same is not None else ""
+        if same is None:
+            last.append(rate)
+            results = results or [last]
+        elif _MEAN.fullmatch(between):
+            last[last.index(same)] = rate
+        elif between != "(" or not same.base / _SAME <= rate.base <= same.base * _SAME:
+            results.append([rate])
+    return results
 
 
 def _numbers(label: str, quantities: list[Quantity]) -> dict[str, PrintedNumber]:
@@ -183,6 +240,10 @@ def _numbers(label: str, quantities: list[Quantity]) -> dict[str, PrintedNumber]
     if len(times) == 1 and sizes and "bw" in found:
         found["time"], found["data"] = _in_base(times[0]), _in_base(sizes[0])
     return found
+
+
+def _start(quantity: Quantity) -> int:
+    return quantity.start
 
 
 def _in_base(quantity: Quantity) -> PrintedNumber:
@@ -232,7 +293,7 @@ def _parameters(command: Mapping[str, str], label: str) -> Parameters:
         stated["request_rate"] = rate
     if command.get("if"):
         stated["rw"] = "write" if _WRITES_TO.search(f"of={command.get('of', '')}") else "read"
-    return {**stated, **parse_pattern(label)}
+    return {**stated, **parse_pattern(_TO_A_HOST.sub("", label))}
 
 
 def _options(command: str) -> dict[str, str]:

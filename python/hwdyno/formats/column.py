@@ -301,7 +301,8 @@ _GIVEN: tuple[tuple[re.Pattern[str], str], ...] = (
 _THREADS_OF_QUEUE = re.compile(r"(?:\b|(?<=\d))t(\d{1,4})\b")
 """``T8`` of ``Q32T8``; alone it is a GPU's name, or anything else."""
 _BLOCK = re.compile(
-    r"(?:\b|(?<=rnd)|(?<=seq)|(?<=rand))(?<![\d.,])(\d{1,7}(?:\.\d)?) ?([kmg])(i?)b?\b(?! ?(?:/ ?s|per s))"
+    r"(?:\b|(?<=rnd)|(?<=seq)|(?<=rand))(?<![\d.,/])(?<!iops[ :=])(?<!iops: )"
+    r"(\d{1,7}(?:\.\d)?) ?([kmg])(i?)b?\b(?! ?(?:/ ?[s\d]|per s))"
     r"|(?<![\d.,])\b(\d{1,7}) ?(?:b|bytes)\b(?! ?(?:/ ?s|per s))"
 )
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -347,6 +348,10 @@ _READ_SHARE = re.compile(
 )
 
 
+_ONE_OF = re.compile(r"\[\d{1,4}/\d{1,4}\]")
+"""The number of a test, and of how many."""
+
+
 def given_in(text: str) -> tuple[Parameters, str]:
     """Parameters that words state (``4k randread qd32``), and the words that are left."""
     found: Parameters = {}
@@ -380,7 +385,7 @@ def parse_pattern(cell: str) -> Parameters:
     """What a cell says of an access pattern: ``rw``, ``rwmixread``, ``bs``, ``iodepth`` …; empty for other words."""
     text = in_english(cell).lower().replace("_", " ")
     found: Parameters = {}
-    if match := _READ_SHARE.search(text):
+    if match := _READ_SHARE.search(_ONE_OF.sub(" ", text)):
         if match[1]:
             share = int(match[1]) if match[2].startswith("read") else 100 - int(match[1])
         else:

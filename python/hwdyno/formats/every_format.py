@@ -10,6 +10,7 @@ from typing import Any, cast
 from hwdyno.formats.by_shape import read_by_shape
 from hwdyno.formats.catalogue import list_folder_formats, list_formats
 from hwdyno.formats.format import read_as
+from hwdyno.formats.printed import NoResultError
 from hwdyno.formats.result_folder import ResultFolder
 from hwdyno.formats.statements import add_statements
 from hwdyno.formats.unread import note_unread
@@ -35,6 +36,11 @@ _SAMPLED_BLANKS, _STEP = re.compile(r"[^\S\n]{4}"), 64
 _BLANK_LINES = re.compile(r"\n[^\S\n]*\n[^\S\n]*\n\s*\n")
 
 
+_FENCE = re.compile(r"^[ \t]{0,16}(?:```|~~~)[^\n]*$", re.M)
+_BOLD = re.compile(r"\*\*(\d[\d.,]{0,30})\*\*")
+_COMMENT = re.compile(r"^[ \t]{0,16}#[ \t]?", re.M)
+
+
 def collapse_blanks(text: str) -> str:
     """A text with at most 256 blanks in a row within a line, and two blank lines in a row."""
     text = _BLANK_LINES.sub("\n\n\n", text)
@@ -48,9 +54,11 @@ def is_known(text: str) -> bool:
 
 
 def strip_quotes(text: str) -> str:
-    """A text without the marks that mail, Markdown or a log puts at the beginnings of its lines."""
+    """A text without the marks that mail, Markdown, a log or a comment puts around its lines and figures."""
     text = _QUOTED.sub("", text) if text.startswith(">") or "\n>" in text else text
-    return _LOGGED.sub("", text)
+    text = _BOLD.sub(r"\1", _FENCE.sub("", _LOGGED.sub("", text)))
+    is_comment = all(line.lstrip().startswith("#") for line in text.splitlines() if line.strip())
+    return _COMMENT.sub("", text) if is_comment else text
 
 
 def read_every(text: str, name: str, maps: Mapping[str, str] | None = None) -> tuple[list[Run], list[str]]:
@@ -73,9 +81,12 @@ def read_every(text: str, name: str, maps: Mapping[str, str] | None = None) -> t
         try:
             found = published.read_mapped(text, name, maps or {}, marked=bool(runs))
         except UserError as error:
-            raise (error if maps or not refused else refused[0]) from None
-        runs.append(foreign.check_document(declare_axes(found.run), name, foreign.MAX_COUNT))
-        readings += found.readings
+            if maps or not (refused or isinstance(error, NoResultError)):
+                raise
+            refused.append(error)
+        else:
+            runs.append(foreign.check_document(declare_axes(found.run), name, foreign.MAX_COUNT))
+            readings += found.readings
     if not runs and not maps and (shaped := read_by_shape(text, name)) is not None:
         runs.append(foreign.check_document(declare_axes(shaped[0]), name, foreign.MAX_COUNT))
         readings.append(shaped[1])

@@ -120,7 +120,7 @@ class _Scan:
         given = {**self._parsed.get(name, {}), **first, **({} if jobs is None else {"numjobs": jobs})}
         if self._pace and jobs == 1:
             given.setdefault("rate_iops", self._pace)
-        self.jobs.append(PrintedJob(name, (self._runs, group), jobs, given, at))
+        self.jobs.append(PrintedJob(name.strip(), (self._runs, group), jobs, given, at))
         self._open = True
 
 

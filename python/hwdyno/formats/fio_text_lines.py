@@ -22,14 +22,14 @@ RESULT = re.compile(r"^(?P<name>[^\n:]{1,128}): \(groupid=(?P<group>\d{1,6}), jo
 COMMAND = re.compile(r"^(?:[^\n]{0,80}[\s$#%>/])?fio (?P<words>(?=[^\n]{0,400}-[a-z_]+=)(?:[^\n\\]|\\\n?)+)$", re.M)
 GROUP = re.compile(r"^Run status group (\d{1,6})", re.M)
 WAY = re.compile(
-    r"^[ \t]{0,8}(?P<way>read|write|trim)[ \t]*: ?IOPS=(?P<iops>[\d.]{1,20}[kMG]?), BW=[\d.]{1,20}[KMGT]?i?B/s"
+    r"^[ \t]{0,128}(?P<way>read|write|trim)[ \t]*: ?IOPS=(?P<iops>[\d.]{1,20}[kMG]?), BW=[\d.]{1,20}[KMGT]?i?B/s"
     r" \((?P<bw>[\d.]{1,20})(?P<bw_prefix>[kMGT]?)B/s\)"
     r"(?:\((?P<io>[\d.]{1,20})(?P<io_prefix>[KMGT]?)i?B/(?P<ms>\d{1,15})msec\))?[^\n]*",
     re.M,
 )
 # fio 2: "  write: io=1040.3MB, bw=106500KB/s, iops=26625, runt= 10002msec".
 OLD_WAY = re.compile(
-    r"^[ \t]{0,8}(?P<way>read|write|trim)[ \t]*: ?(?:io=(?P<io>[\d.]{1,20})(?P<io_prefix>[KMGT]?)i?B, )?"
+    r"^[ \t]{0,128}(?P<way>read|write|trim)[ \t]*: ?(?:io=(?P<io>[\d.]{1,20})(?P<io_prefix>[KMGT]?)i?B, )?"
     r"bw=(?P<bw>[\d.]{1,20})(?P<bw_prefix>[KMGT]?)i?B/s, iops=(?P<iops>[\d.]{1,20}[kKMG]?)"
     r"(?:, runt= {0,8}(?P<ms>\d{1,15})msec)?[^\n]*",
     re.M,

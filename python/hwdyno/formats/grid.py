@@ -218,7 +218,7 @@ def _cells(line: str) -> list[str]:
 
 def _read_separated(text: str) -> Iterator[tuple[str, list[list[str]]]]:
     """Blocks of lines that one separator cuts into like numbers of cells."""
-    title, block = "", list[str]()
+    title, block, was_comment = "", list[str](), False
     lines = [*text.splitlines(), "", ""]
     for line, following in pairwise(lines):
         comment = line.lstrip().startswith("#")
@@ -231,8 +231,11 @@ def _read_separated(text: str) -> Iterator[tuple[str, list[list[str]]]]:
             block.append(line)
             continue
         if comment:
-            title = title if block or _is_rule(bare := line.lstrip("# \t")) else bare
+            bare = line.lstrip("# \t")
+            title = title if was_comment or len(block) > 1 or _is_rule(bare) else bare
+            was_comment = True
             continue
+        was_comment = False
         if len(block) == 1:
             title = block[0].strip().rstrip(":")
         elif block:

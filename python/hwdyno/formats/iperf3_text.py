@@ -189,7 +189,8 @@ def _point(lines: list[re.Match[str]], text: str, begin: int) -> Measurement | N
     datagrams = _DATAGRAMS.search(line["rest"])
     parameters: Parameters = {"protocol": "udp" if datagrams or _UDP.search(before) else "tcp"}
     ids = {interval["id"] for interval in lines if "SUM" not in interval["id"]}
-    parameters["streams"] = max(1, len(ids))
+    if ids or "SUM" not in line["id"]:
+        parameters["streams"] = max(1, len(ids))
     if line["way"]:
         # The client's role; at the server the same bytes are named the other way round.
         parameters["direction"] = "up" if line["way"] in {"TX-C", "RX-S"} else "down"

@@ -14,6 +14,8 @@ KERNEL = "inference_serving"
 ERROR = 0.01
 """Tools print durations and rates with three digits or more."""
 
+OVERLOADED = 0.5
+"""Share of a stated rate below which the last answers of a short test do not explain what is missing."""
 UNSTATED = "test"
 """The axis of results whose load is not stated."""
 
@@ -70,6 +72,7 @@ def _point(reported: Reported) -> Measurement:
         reported.requests_s,
         "operations/s",
         output_tokens_s=reported.output_tokens_s,
+        **({"requested_operations_s": reported.rate} if reported.requests_s < OVERLOADED * reported.rate else {}),
         failed_share=reported.failed / max(1, reported.failed + reported.completed),
     )
     claims = []

@@ -78,6 +78,10 @@ def _join(experiments: Sequence[ExperimentResult]) -> tuple[ExperimentResult, ..
     return tuple(joined)
 
 
+class NoResultError(UserError):
+    """A text that looks like a tool's output, and has no result."""
+
+
 def run(
     form: str,
     tool: str,
@@ -87,13 +91,13 @@ def run(
     version: str = "",
     unread: Sequence[str] = (),
 ) -> Run:
-    """A Run of all tables; the same text always gives the same Run. Raises ``UserError`` if there is none.
+    """A Run of all tables; the same text always gives the same Run. Raises ``NoResultError`` if there is none.
 
     ``unread`` are the tool's lines with figures that are in no table: they are counted in a note, with an example.
     """
     found = _join([result for result in experiments if result.points])
     if not found:
-        raise UserError(f"{name} looks like {tool}'s output, but has no table of results")
+        raise NoResultError(f"{name} looks like {tool}'s output, but has no table of results")
     if sum(len(result.points) for result in found) > MAX_POINTS:
         raise UserError(f"{name} has more than {MAX_POINTS} results; split the file")
     digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:8]

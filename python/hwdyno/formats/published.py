@@ -17,7 +17,7 @@ from hwdyno.formats.grid_shapes import with_one_unit_a_column
 from hwdyno.formats.named_cells import parted_by_name
 from hwdyno.formats.pairs import split_pairs
 from hwdyno.formats.row import make_point
-from hwdyno.formats.table_labels import TableRow, note_order, without_implied_random
+from hwdyno.formats.table_labels import TableRow, note_order, with_implied_random, without_implied_random
 from hwdyno.formats.table_laws import COLLECTIVE
 from hwdyno.formats.table_resource import RESOURCES, find_resource
 from hwdyno.formats.table_rows import (
@@ -400,7 +400,7 @@ class _Table:
         return str(given.get("rw", "")).endswith("rw") or given.get("rwmixread") not in {None, 0, 100}
 
     def _point(self, row: TableRow, given: Parameters, numbers: Mapping[str, PrintedNumber]) -> Measurement | None:
-        parameters = joined_parameters({**self.common, **row.parameters}, given)
+        parameters = with_implied_random(self.grid, row, joined_parameters({**self.common, **row.parameters}, given))
         need = self._need(parameters)
         for name in ("resource", *_SHARED):
             parameters.pop(name, None)

@@ -64,6 +64,7 @@ def read(text: str, name: str) -> Run:
 def _experiment(text: str) -> ExperimentResult | None:
     threads, mode = _THREADS.search(text), _MODE.search(text)
     data, rate, _ = parse_transfer(text)
+    file_rates = _EACH.findall(text)
     parameters: Parameters = {"threads": int(threads[1]) if threads else 1}
     if block := _BLOCK.search(text):
         try:
@@ -86,14 +87,17 @@ def _experiment(text: str) -> ExperimentResult | None:
         return printed.experiment(
             "memory.sysbench", "sysbench memory", MEMORY_BANDWIDTH, "threads", [made] if made else []
         )
-    if mode is not None:
-        parameters["rw"] = _PATTERNS[mode[1]]
-        jobs = parameters.pop("threads")
-        rates = [number(figure) for _, figure in _EACH.findall(text)]
+    if mode is not None or file_rates:
+        # A text that ends early, or begins late, states neither the order nor how many threads there were.
+        used = [name.removesuffix("s") for name, figure in file_rates if figure.strip("0.")]
+        parameters["rw"] = _PATTERNS[mode[1]] if mode else used[0] if len(used) == 1 else "rw"
+        jobs = {"numjobs": parameters.pop("threads")} if threads or mode else {}
+        parameters.pop("threads", None)
+        rates = [number(figure) for _, figure in file_rates]
         bytes_ = [number(figure, _MIB) for _, figure in _RATES.findall(text)]
         total = figures(iops=_sum(rates), bw=_sum(bytes_))
         # fileio's latency is also of its syncs, so that it does not go with the rate of reads and writes.
-        made = make_point({**parameters, "numjobs": jobs}, total, latency_ms=float(latency[2]) if latency else None)
+        made = make_point({**parameters, **jobs}, total, latency_ms=float(latency[2]) if latency else None)
         return printed.experiment(
             "storage.sysbench", "sysbench fileio", STORAGE_BLOCKS, "numjobs", [made] if made else []
         )

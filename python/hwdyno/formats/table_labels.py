@@ -45,6 +45,7 @@ def add_labels(rows: list[TableRow], at: int, head: str) -> list[TableRow]:
     ]
 
 
+_SEQUENTIAL = re.compile(r"(?i)\bseq")
 _RANDOM = re.compile(r"(?i)r(?:a?nd)(?:om)?")
 
 
@@ -78,3 +79,13 @@ def without_implied_random(grid: Grid, rows: Sequence[TableRow]) -> list[TableRo
             row = replace(row, parameters={**row.parameters, "rw": pattern.removeprefix("rand")})
         found.append(row)
     return found
+
+
+def with_implied_random(grid: Grid, row: TableRow, parameters: Parameters) -> Parameters:
+    """The parameters of a row with accesses of 4 KiB as random ones beside rows that are called sequential."""
+    pattern, words = parameters.get("rw"), [" ".join(cells) for cells in grid.rows]
+    if parameters.get("bs") != BLOCK_OF_REVIEWS or pattern not in {"read", "write"}:
+        return parameters
+    if any(map(_RANDOM.search, words)) or _SEQUENTIAL.search(words[row.at - 1]):
+        return parameters
+    return {**parameters, "rw": f"rand{pattern}"} if any(map(_SEQUENTIAL.search, words)) else parameters

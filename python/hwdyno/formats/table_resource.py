@@ -22,11 +22,12 @@ _RESOURCE_WORDS = (
     (
         "network",
         r"network|iperf|netperf|\btcp\b|\budp\b|ethernet|\bgbe\b|rdma|infiniband|\bib_(?:write|read|send|atomic)_|\broce\b|\b[km]?pps\b|"
-        r"(?:packet|message) (?:size|rate)|\bnic\b|loopback|\brtt\b|\bping\b",
+        r"(?:packet|message) (?:size|rate)|\bosu[ _](?:mpi|\w+_(?:bw|lat))|\bnic\b|loopback|\brtt\b|\bping\b",
     ),
     ("memory", r"memory|\bdram\b|\bddr\d?|stream (?:triad|copy|bench)|\bmlc\b|\bnuma\b|\bdimm"),
-    ("compute", r"linpack|\bhpl\b|flop|\bcpu\b|\bgemm\b"),
+    ("compute", r"linpack|\bhpl\b|flop|\bgemm\b"),
     ("storage", r"storage|disk|\bssd\b|nvme|\bfio\b|\bhdd\b|\bfile ?system|flash|iozone|drive"),
+    ("compute", r"\bcpu\b"),
 )
 _RESOURCES = tuple((name, re.compile(pattern, re.I)) for name, pattern in _RESOURCE_WORDS)
 UNKNOWN = "table"
@@ -83,6 +84,8 @@ def find_resource(columns: Sequence[Column], rows: Sequence[TableRow], context: 
     counted = _rate_words(columns, rows) if "iops" in names else set()
     if counted == {"token"} and not _OF_TRAINING_ALONE.search(words):
         return "inference"
+    if counted == {"message"}:
+        return "network"
     if counted and counted <= {"query", "request"} and not names & {"bs", "bw", "iodepth", "rw"}:
         return "network"
     if any(operation.startswith(("host-to", "device-to")) for operation in operations):

@@ -19,6 +19,7 @@ _KINDS = {"ttft": "first_token_sent", "tpot": "per_token", "itl": "chunk_gap", "
 _MARKS = ('"request_throughput"', '"total_output_tokens"', '"mean_ttft_ms"')
 
 
+_INFINITE = re.compile(r'("request_rate":\s{0,9})Infinity\b')
 _PRINTED = re.compile(r"^=+ Serving Benchmark Result =+$", re.M)
 _LINE = re.compile(r"^([A-Za-z][\w .]*?)(?: \((\S+)\))?:\s+([\d.]+|inf)\s*$", re.M)
 _NAMES = {
@@ -50,13 +51,22 @@ def read(text: str, name: str) -> Run:
 
 def read_loads(text: str, name: str) -> list[Reported]:
     """Its loads. Raises ``UserError`` in one line."""
-    document = _parse_printed(text) if _PRINTED.search(text) else foreign.parse_json(text, name)
+    document = _parse_printed(text) if _PRINTED.search(text) else _parse_saved(text, name)
     found = [
         _load(Table.from_value(result, name)) for result in (document if isinstance(document, list) else [document])
     ]
     if not found:
         raise UserError(f"{name} has no result of vllm bench serve")
     return found
+
+
+def _parse_saved(text: str, name: str) -> Any:
+    """The JSON that was saved; SGLang appends a line for each load, and writes an infinite rate as no JSON has it."""
+    text = _INFINITE.sub(r'\1"inf"', text).replace("_e2e_latency_ms", "_e2el_ms")
+    lines = [line for line in text.splitlines() if line.strip()]
+    if len(lines) > 1 and all(line.startswith("{") and line.rstrip().endswith("}") for line in lines):
+        return [foreign.parse_json(line, name) for line in lines]
+    return foreign.parse_json(text, name)
 
 
 def _parse_printed(text: str) -> list[dict[str, Any]]:

@@ -17,9 +17,10 @@ _COLOUR = re.compile(r"\x1b\[[\d;]{0,20}m")
 # "Report: GET. Concurrency: 20. Ran: 57s" since version 1; "Operation: GET (386413). Ran 1m0s. …" before.
 _HEAD = re.compile(r"^ ?(?:Report|Operation): ([A-Za-z_]{2,20})(?=[ .,(]|$)")
 _CLUSTER = re.compile(r"^Cluster Total: ")
+# The first versions of 2020 print MiB as MB, by the mean size that they print beside.
 _RATE = re.compile(
     r"^(?:\s{0,4}\* (?:(?:Average|Throughput): {1,2})?|Cluster Total: )"
-    r"(?:(\d{1,12}(?:\.\d{1,6})?) MiB/s, )?(\d{1,12}(?:\.\d{1,6})?) (obj|ops)/s(?:, (\d{1,15}) errors)?"
+    r"(?:(\d{1,12}(?:\.\d{1,6})?) Mi?B/s, )?(\d{1,12}(?:\.\d{1,6})?) (obj|ops)/s(?:, (\d{1,15}) errors)?"
 )
 _SPAN = re.compile(r"(?:\bRan:? |Duration: |over |\()((?:\d{1,4}[hm]){0,2}\d{0,9}(?:\.\d{1,9})?s?)(?=[\s.,;)]|$)")
 _FACTS = {

@@ -26,6 +26,9 @@ _UNIT = re.compile(
 )
 _NAMED_FACTOR = re.compile(r"(thousand|million|billion|trillion)\b\s*", re.I)
 _FACTORS = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
+_SPREAD = re.compile(r"(?:±|\+/-)\s{0,2}\d[\d.,]{0,20}\s*")
+"""What a mean varies by, between it and its unit."""
+_WAY = re.compile(r"(?:read|write) (?=iops\b)", re.I)
 _RANGE = re.compile(r"(?:[A-Za-z%]{1,6}(?:/s)?\s+)?(?:[-–…]|to\b|\.\.)\s*\d")
 
 
@@ -34,7 +37,7 @@ def number_in(cell: str) -> PrintedNumber | None:
     parts = split_number(cell)
     if parts is None:
         return None
-    plain, after = parts
+    plain, after = parts[0], _SPREAD.sub("", parts[1], 1) if parts[1][:1] in {"±", "+"} else parts[1]
     value = printed_number(plain)
     if value is None or _RANGE.match(after):
         return None
@@ -49,6 +52,7 @@ def number_in(cell: str) -> PrintedNumber | None:
     scale, unit = 1.0, None
     if named := _NAMED_FACTOR.match(after):
         scale, after = _FACTORS[named[1].lower()], after[named.end() :]
+    after = _WAY.sub("", after, 1) if after[:1] in "rwRW" else after
     if word := _UNIT.match(after):
         short = re.fullmatch(r"([kKMG])", word[0])
         counted = unit_readings(after[1:])[0] if short else ()
@@ -70,7 +74,9 @@ _STARTS = re.compile(r"(?<![\w.,'^])[~≈]?\d")
 LONGEST = 60
 """Characters of a quantity."""
 _NUMBER_AND_UNIT = re.compile(
-    r"[~≈]?\d[\d.,']*(?:[eE][-+]?\d{1,3})?\+?[ \t]{0,4}(?:(?:thousand|million|billion) )?[kKMG]? ?"
+    r"[~≈]?\d[\d.,']*(?:[eE][-+]?\d{1,3})?\+?[ \t]{0,4}"
+    r"(?:(?:±|\+/-)[ \t]{0,2}\d[\d.,]{0,20}[ \t]{0,4})?"
+    r"(?:(?:thousand|million|billion) )?[kKMG]? ?(?:(?i:read|write) (?=(?i:iops)\b))?"
     r"(?:[A-Za-zµμ%]+(?:[ -]?(?:bytes?|bits?|BYTES?|BITS?))?(?: ?/ ?[A-Za-z]+| per [a-z]+)?)"
 )
 

@@ -155,7 +155,7 @@ _BY_PATTERN: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], tuple[Unit, 
 )
 
 
-_COUNTED = re.compile(r"(?i)[kmg]?\s?([a-z]+?)s?(?:\s?/\s?|\s?per\s?)s(?:ec(?:ond)?)?|([tpq])ps")
+_COUNTED = re.compile(r"(?i)(?:[kmg]\s)?([a-z]+?)s?(?:\s?/\s?|\s?per\s?)s(?:ec(?:ond)?)?|([tpq])ps")
 _NOUNS = {
     **dict.fromkeys(("tok", "token"), "token"),
     **dict.fromkeys(("req", "request"), "request"),
@@ -173,5 +173,7 @@ def counted_in(unit: str) -> str:
     match = _COUNTED.fullmatch(unit.strip())
     if match is None:
         return ""
+    word = (match[1] or "").lower()
+    bare = word[1:] if word[:1] in {"k", "m", "g"} and word not in _NOUNS else word
     # llama.cpp's t/s are tokens; a database's tps are transactions.
-    return "token" if (match[1] or "").lower() == "t" else _NOUNS.get((match[1] or match[2]).lower(), "")
+    return "token" if bare == "t" else _NOUNS.get(bare or (match[2] or "").lower(), "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hwdyno.analysis.mlperf_storage.editions import edition_of_run
-from hwdyno.analysis.mlperf_storage.judgement import Judgement, report_broken, report_unknown
+from hwdyno.analysis.mlperf_storage.judgement import Judgement, report_broken, report_closed, report_unknown
 from hwdyno.analysis.mlperf_storage.run_facts import RunFacts
 from hwdyno.analysis.mlperf_storage.training_rules import check_filesystems, check_paths
 from hwdyno.model.units import format_bytes, format_duration, format_memory, format_ratio, plural
@@ -47,8 +47,8 @@ def _check_counts(runs: Sequence[RunFacts]) -> list[Judgement]:
             "Keep the consecutive ones that make up 10 writes and 10 reads.", number=len(runs),
         )  # fmt: skip
     # OPEN may change the numbers.
-    if (writes, reads) != (CHECKPOINTS, CHECKPOINTS) and first.division != "open" and len(runs) <= MAX_INVOCATIONS:
-        found += report_broken(
+    if (writes, reads) != (CHECKPOINTS, CHECKPOINTS) and len(runs) <= MAX_INVOCATIONS:
+        found += report_closed(
             name, runs,
             f"{first.label}: the numbers of checkpoints written and read are {writes} and {reads}, instead of "
             f"{CHECKPOINTS} and {CHECKPOINTS}",
@@ -136,12 +136,12 @@ def _check_processes(runs: Sequence[RunFacts]) -> list[Judgement]:
             f"and this has {wrong[0].accelerators or 0:.0f}",
             "Run the whole model.", wrong,
         )  # fmt: skip
-    if first.division == "open" or wanted is None:
+    if wanted is None:
         return found
     in_part = {SUBSET_PROCESSES} if edition_of_run(first).document != "Rules.md" else set[int]()
     other = [facts for facts in runs if facts.accelerators and facts.accelerators not in {wanted, *in_part}]
     if other:
-        found += report_broken(
+        found += report_closed(
             "checkpointClosedMpiProcesses", runs,
             f"{first.label}: CLOSED requires {wanted} processes, and {other[0].accelerators:.0f} ran",
             f"Run it with --num-processes {wanted}, or submit it to OPEN.", other, processes=other[0].accelerators,
@@ -154,11 +154,12 @@ def _check_hosts(runs: Sequence[RunFacts]) -> list[Judgement]:
     name = "checkpointClosedAcceleratorsPerHost"
     known = [(facts.accelerators / facts.hosts, facts) for facts in runs if facts.accelerators and facts.hosts]
     few = [facts for number, facts in known if number < MIN_PER_HOST]
-    if not few and any(number == MIN_PER_HOST for number, _ in known):
+    may_be_closed = runs[0].division in {"", "closed"}
+    if may_be_closed and not few and any(number == MIN_PER_HOST for number, _ in known):
         return report_unknown(name, runs, f"{MIN_PER_HOST} on each host are too few by the rule, and enough by Table 3")
     if not few:
         return []
-    return report_broken(
+    return report_closed(
         name, runs,
         f"{few[0].label}: {few[0].accelerators:.0f} accelerators on {plural(few[0].hosts or 1, 'host')}, "
         f"where CLOSED requires more than {MIN_PER_HOST} on each",

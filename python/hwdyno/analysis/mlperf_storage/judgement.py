@@ -49,3 +49,17 @@ def report_unknown(name: str, runs: Sequence[RunFacts], why: str) -> list[Judgem
     if not find_section(name, runs[0]):
         return []
     return [Judgement(name, ", ".join(cite(name, runs[0])), why, is_unknown=True)]
+
+
+def report_closed(
+    name: str, runs: Sequence[RunFacts], says: str, advice: str, at: Sequence[RunFacts] = (), **evidence: Any
+) -> list[Judgement]:
+    """A broken rule of CLOSED alone: none in another division, and undecided where the division is not stated."""
+    if runs[0].division == "closed":
+        return report_broken(name, runs, says, advice, at, **evidence)
+    return report_without_division(name, runs)
+
+
+def report_without_division(name: str, runs: Sequence[RunFacts]) -> list[Judgement]:
+    """A rule of CLOSED alone, undecided where the division is not stated."""
+    return [] if runs[0].division else report_unknown(name, runs, "the division: CLOSED alone has this rule")

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hwdyno.analysis.mlperf_storage.judgement import Judgement, report_broken, report_unknown
+from hwdyno.analysis.mlperf_storage.judgement import (
+    Judgement,
+    report_broken,
+    report_unknown,
+    report_without_division,
+)
 from hwdyno.analysis.mlperf_storage.run_facts import RunFacts
 from hwdyno.analysis.mlperf_storage.training_rules import check_filesystems
 from hwdyno.model.units import as_number, format_count, plural
@@ -101,7 +106,7 @@ def _check_collection(runs: Sequence[RunFacts]) -> list[Judgement]:
 def _check_closed_vectors(runs: Sequence[RunFacts]) -> list[Judgement]:
     first, found = runs[0], list[Judgement]()
     if first.division != "closed":
-        return _without_division("vdbClosedDatabaseBackend", runs)
+        return report_without_division("vdbClosedDatabaseBackend", runs)
     if not first.database:
         found += report_unknown("vdbClosedDatabaseBackend", runs, "the database")
     elif first.database != "milvus":
@@ -116,11 +121,6 @@ def _check_closed_vectors(runs: Sequence[RunFacts]) -> list[Judgement]:
             "Submit it to OPEN.", index=first.index,
         )  # fmt: skip
     return found
-
-
-def _without_division(name: str, runs: Sequence[RunFacts]) -> list[Judgement]:
-    """A rule of CLOSED alone, undecided where the division is not stated."""
-    return [] if runs[0].division else report_unknown(name, runs, "the division: CLOSED alone has this rule")
 
 
 def check_kv_cache(runs: Sequence[RunFacts]) -> list[Judgement]:
@@ -143,7 +143,7 @@ def check_kv_cache(runs: Sequence[RunFacts]) -> list[Judgement]:
             "Set --cpu-mem-gb 0 and --gpu-mem-gb 0, so that the storage is read.", cached,
         )  # fmt: skip
     if first.division != "closed":
-        return found + _without_division("kvcacheFixedWorkloadPerOption", runs)
+        return found + report_without_division("kvcacheFixedWorkloadPerOption", runs)
     return found + _check_closed_kv(runs)
 
 
