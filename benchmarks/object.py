@@ -1,4 +1,4 @@
-"""An object store's client against obstore at versitygw, against our own TCP receive loop, and at our null server.
+"""An object store's client against others at versitygw, against our own TCP receive loop, and at our null server.
 
 The goals of CPU time were set on a machine where obstore 0.12.1 took 0.50 s a GB and 212 µs a small get.
 """
@@ -67,35 +67,78 @@ CASES = (
         1e6, False, Target(at_most=45), (NETWORK_LATENCY, {"message": 4096}),
     ),
 )  # fmt: skip
+_FRAME = """
+import json, os, resource, sys, time
+given = json.loads(sys.argv[1])
+found = [0, 0]
+def count(data):
+    found[0] += 1
+    found[1] += len(data)
+{client}
+read(0.2)
+found[:] = 0, 0
+before = resource.getrusage(resource.RUSAGE_SELF)
+read(given["runtime"])
+after = resource.getrusage(resource.RUSAGE_SELF)
+print(json.dumps([*found, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime]), flush=True)
+os._exit(0)  # obstore's threads abort some of its exits.
+"""
 _OBSTORE = """
-import asyncio, json, os, resource, sys, time
+import asyncio
 import obstore
 from obstore.store import S3Store
-given = json.loads(sys.argv[1])
 store = S3Store(given["bucket"], prefix=given["prefix"], endpoint=given["endpoint"], virtual_hosted_style_request=False,
                 client_options={"allow_http": True})
 keys = [found["path"] for page in obstore.list(store) for found in page if found["size"] == given["object_size"]]
-found = [0, 0]
+loop = asyncio.new_event_loop()
 async def reader(number, until):
     at = number
     while time.perf_counter() < until:
-        data = await (await obstore.get_async(store, keys[at % len(keys)])).bytes_async()
-        found[0] += 1
-        found[1] += len(data)
+        count(await (await obstore.get_async(store, keys[at % len(keys)])).bytes_async())
         at += given["concurrency"] + 1
-async def read(seconds):
-    until = time.perf_counter() + seconds
+async def read_all(until):
     await asyncio.gather(*(reader(number, until) for number in range(given["concurrency"])))
-async def main():
-    await read(0.2)
-    found[:] = 0, 0
-    before = resource.getrusage(resource.RUSAGE_SELF)
-    await read(given["runtime"])
-    after = resource.getrusage(resource.RUSAGE_SELF)
-    print(json.dumps([*found, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime]), flush=True)
-    os._exit(0)  # Its threads abort some of its exits.
-asyncio.run(main())
+def read(seconds):
+    loop.run_until_complete(read_all(time.perf_counter() + seconds))
 """
+_BOTO3 = """
+import threading
+import boto3
+from botocore.config import Config
+config = Config(max_pool_connections=given["concurrency"], s3={"addressing_style": "path"})
+client = boto3.client("s3", endpoint_url=given["endpoint"], config=config)
+pages = client.get_paginator("list_objects_v2").paginate(Bucket=given["bucket"], Prefix=given["prefix"])
+keys = [found["Key"] for page in pages for found in page["Contents"] if found["Size"] == given["object_size"]]
+def reader(number, until):
+    at = number
+    while time.perf_counter() < until:
+        count(client.get_object(Bucket=given["bucket"], Key=keys[at % len(keys)])["Body"].read())
+        at += given["concurrency"] + 1
+def read(seconds):
+    until = time.perf_counter() + seconds
+    threads = [threading.Thread(target=reader, args=(number, until)) for number in range(given["concurrency"])]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+"""
+_S3DLIO = """
+os.environ["AWS_ENDPOINT_URL"] = given["endpoint"]
+import s3dlio
+folder = f"s3://{given['bucket']}/{given['prefix']}get-{given['object_size']}-"
+uris = [f"{folder}{number:08}" for number in range(given["objects"])]
+at = 0
+def read(seconds):
+    global at
+    until, batch = time.perf_counter() + seconds, 4 * given["concurrency"]
+    while time.perf_counter() < until:
+        wanted = [uris[number % len(uris)] for number in range(at, at + batch)]
+        for _, data in s3dlio.get_many(wanted, max_in_flight=given["concurrency"]):
+            count(data)
+        at += batch
+"""
+PEERS = {"obstore": _OBSTORE, "boto3": _BOTO3, "s3dlio": _S3DLIO}
+"""The other clients by their package, each with a program that defines ``read(seconds)``."""
 
 
 def measure(bench: Bench) -> Iterator[BenchmarkRow]:
@@ -119,28 +162,28 @@ def measure(bench: Bench) -> Iterator[BenchmarkRow]:
 
 
 def _compare(bench: Bench, case: Case, endpoint: str) -> Iterator[BenchmarkRow]:
-    """Our cost over obstore's, and over the floor's, in turn on the same objects."""
+    """Our cost over each other client's, and over the floor's, in turn on the same objects."""
     bench.says(f"object: {case.title}")
     place: Parameters = {"endpoint": endpoint, "bucket": BUCKET, "prefix": f"hwdyno-{secrets.token_hex(8)}/"}
     objects = {name: case.gets[name] for name in ("object_size", "objects")}
     given = {**place, **case.gets, "runtime": bench.runtime_s}
     kernel, least = case.floor
+    peers = _find_peers(bench)
     bench.run(OBJECT_LAYOUT, {**place, **objects})
     try:
         found = [
-            (
-                _cost(bench.run(OBJECT_REQUESTS, given), case),
-                _of_obstore(given, case),
-                _cost(bench.run(kernel, {**least, "runtime": bench.runtime_s}), case),
-            )
+            {
+                "": _cost(bench.run(OBJECT_REQUESTS, given), case),
+                **{peer: _measure_peer(peer, python, given, case) for peer, python in peers.items()},
+                "our TCP alone": _cost(bench.run(kernel, {**least, "runtime": bench.runtime_s}), case),
+            }
             for _ in range(bench.pairs)
         ]
     finally:
         bench.run(OBJECT_REMOVAL, place)
-    mine = [ours for ours, _, _ in found]
-    yield _figure(case.title, case.unit, mine, case.goal, at="versitygw")
-    yield make_row(f"{case.title} | obstore", case.unit, [(ours, theirs) for ours, theirs, _ in found])
-    yield make_row(f"{case.title} | our TCP alone", case.unit, [(ours, floor) for ours, _, floor in found])
+    yield _figure(case.title, case.unit, [costs[""] for costs in found], case.goal, at="versitygw")
+    for other in (*peers, "our TCP alone"):
+        yield make_row(f"{case.title} | {other}", case.unit, [(costs[""], costs[other]) for costs in found])
 
 
 def _cost(reading: Reading, case: Case) -> float:
@@ -151,14 +194,23 @@ def _cost(reading: Reading, case: Case) -> float:
     return spent / max(1, sum(counts)) * case.scale
 
 
-def _of_obstore(given: Parameters, case: Case) -> float:
-    python = os.environ.get("HWDYNO_OBSTORE") or sys.executable
+def _find_peers(bench: Bench) -> dict[str, str]:
+    """The Python of each other client that is installed: this one, or that of ``HWDYNO_OBSTORE`` and the like."""
+    found = {peer: os.environ.get(f"HWDYNO_{peer.upper()}") or sys.executable for peer in PEERS}
+    for peer, python in list(found.items()):
+        if subprocess.run([python, "-c", f"import {peer}"], capture_output=True).returncode:
+            bench.says(f"object: no {peer}: pip install {peer}, or HWDYNO_{peer.upper()}=/a/python/that/has/it")
+            del found[peer]
+    return found
+
+
+def _measure_peer(peer: str, python: str, given: Parameters, case: Case) -> float:
+    program = _FRAME.replace("{client}", PEERS[peer])
     done = subprocess.run(
-        [python, "-c", _OBSTORE, json.dumps(given)], env={**os.environ, **KEYS}, capture_output=True, text=True
+        [python, "-c", program, json.dumps(given)], env={**os.environ, **KEYS}, capture_output=True, text=True
     )
     if done.returncode:
-        why = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
-        raise BenchError(f"obstore: {why}; pip install obstore, or HWDYNO_OBSTORE=/a/python/that/has/it")
+        raise BenchError(f"{peer}: {(done.stderr.strip().splitlines() or [f'status {done.returncode}'])[-1]}")
     gets, bytes_, cpu_s = json.loads(done.stdout)
     return float(cpu_s) / max(1, bytes_ if case.by_bytes else gets) * case.scale
 

@@ -98,7 +98,7 @@ INSIDE: dict[str, dict[str, set[str]]] = {
         },
     },
     "explain": {
-        **{"repeatability": set(), "findings": {"repeatability"}, "comparison": {"repeatability"}},
+        **{"repeatability": set(), "findings": {"repeatability"}, "comparison": {"findings", "repeatability"}},
         "trends": {"comparison", "findings"},
         "fleet": {"comparison", "repeatability", "trends"},
     },

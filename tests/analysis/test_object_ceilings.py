@@ -1,4 +1,4 @@
-"""The ceilings of an object store: the link in each direction, or memory copies on loopback."""
+"""The ceilings of an object store: the link in each direction, memory copies on loopback, TLS."""
 
 from __future__ import annotations
 
@@ -42,6 +42,30 @@ def test_our_stream_bounds_a_store_on_loopback() -> None:
     (ceiling,) = object_store.of_path(*make_run(request("range", {**NEAR, "loopback_bytes_cpu_s": 3e9})))
     assert (ceiling.kind, ceiling.value, ceiling.label) == ("reference", 4 * 3e9, "TCP over loopback")
     assert ceiling.formula == "3,000 MB/s in a second of CPU time of both ends x 4 processors = 12.0 GB/s"
+
+
+TLS = {"tls_suite": "TLS13_AES_256_GCM_SHA384", "tls_bytes_cpu_s": 4e9}
+
+
+def test_both_ends_encrypt_on_loopback() -> None:
+    (ceiling,) = object_store.of_path(*make_run(request("get", {**NEAR, **TLS, "loopback_bytes_cpu_s": 2e9})))
+    assert (ceiling.value, ceiling.label) == (pytest.approx(4 * 1e9), "TCP and TLS over loopback")
+    assert ceiling.formula == (
+        "1 / (1 / 2,000 MB/s by TCP + 2 / 4,000 MB/s by TLS) in a second of CPU time of both ends x 4 processors = "
+        "4,000 MB/s"
+    )
+    assert "by TLS13_AES_256_GCM_SHA384" in ceiling.source
+
+
+def test_the_clients_threads_encrypt_on_a_fast_link() -> None:
+    fast = {**LINK, **TLS, "interface_bits_s": 1e11, "loopback": False, "client_threads": 2}
+    link, tls = object_store.of_path(*make_run(with_concurrency(4, fast)))
+    assert (link.kind, tls.kind, tls.label, tls.value) == ("physical", "reference", "TLS", 8e9)
+    assert tls.formula == "2 threads x 4,000 MB/s = 8,000 MB/s"
+    assert find_bound(tls, {"operation": "get", "concurrency": 4}) is not None
+    assert find_bound(tls, {"operation": "get", "concurrency": 8}) is None
+    # A slow link is below it.
+    assert len(object_store.of_path(*make_run(with_concurrency(4, {**fast, "interface_bits_s": 1e10})))) == 1
 
 
 FAR = {**LINK, "loopback": False, "rtt_min_us": 1000.0, "window_bytes": 1e5}

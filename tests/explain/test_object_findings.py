@@ -19,7 +19,7 @@ from hwdyno.measure.measurement import make_measurement
 from hwdyno.measure.scenarios import make_scenario
 from hwdyno.model.words import ExperimentResult, Finding, Measurement, Parameters, Run
 from made_experiment import made_experiment
-from simulation.object_store import KERNEL, SimulatedBucket, SimulatedStore
+from simulation.object_store import KERNEL, SUITE, SimulatedBucket, SimulatedStore
 from style import find_faults
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -123,6 +123,11 @@ def planted(seed: int) -> dict[str, Case]:
         "read cache": (replace(clean, first_read=draw.uniform(2.5, 8.0)), (VISITS,), {"object_first_read"}),
         "slow pages": (replace(clean, page_s=draw.uniform(0.03, 0.3)), (PAGES,), {"object_list"}),
         "slow page alone": (replace(clean, page_s=draw.uniform(0.03, 0.3)), (HEADS,), {"object_list"}),
+        "clean by TLS": (replace(clean, tls_bytes_s=draw.uniform(2, 8) * clean.bytes_s), CLEAN, set()),
+        "TLS": (
+            replace(clean, tls_bytes_s=draw.uniform(0.05, 0.2) * clean.bytes_s / 4, cpu_s_byte=1e-10),
+            (LARGE, WRITES), {"object_tls"},
+        ),
         "client": (replace(clean, cpu_s=20 * clean.request_s), (SMALL,), {"client_bound"}),
     }  # fmt: skip
 
@@ -190,6 +195,40 @@ def test_a_window_of_loopback_or_of_another_direction_is_no_limit() -> None:
     assert "The store's window" in changed(writes)["object_window"].says
     # A store that reads slowly closes its window, too; then the sender waits for little of the time, or carries less.
     assert not changed(writes, receiver_limited_share=0.29)
+
+
+def test_tls_is_the_limit_of_busy_processors_alone() -> None:
+    store, sweeps, _ = planted(5)["TLS"]
+    run = measured(store, *sweeps)
+    says = changed(run)["object_tls"].says
+    assert re.search(r"^TLS limits the client \(.*\): its threads are 9\d% busy, and encryption takes", says), says
+    assert f"by {SUITE}" in says and "client_bound" not in changed(run)
+    # A cipher that takes 29% of the busy time is not what a client mostly does.
+    point = max(run.experiments[0].points, key=lambda point: point.bytes / point.elapsed_s)
+    spent_s = (point.cpu_user_s or 0.0) + (point.cpu_system_s or 0.0)
+    fast = changed(run, tls_bytes_cpu_s=point.bytes / spent_s / 0.28)
+    assert "object_tls" not in fast and "client_bound" in fast
+    assert "object_tls" not in changed(measured(replace(store, requests_s=1.0), *sweeps))
+
+
+def test_tls_of_both_ends_is_counted_on_loopback() -> None:
+    def on_loopback(busy: float, *, near: bool = True) -> Finding | None:
+        store, _, _ = planted(5)["clean by TLS"]
+        run = measured(store, LARGE)
+        (result,) = run.experiments
+        point = result.points[-1]
+        cipher = 2 * point.bytes / (0.4 * busy * point.elapsed_s * store.processors)
+        details = {**point.details, "tls_bytes_cpu_s": cipher, "loopback": near}
+        busy_point = replace(point, details=details, conditions={**point.conditions, "cpu_busy": busy})
+        return of_the_store(explain(replace(run, experiments=(replace(result, points=(busy_point,)),)))).get(
+            "object_tls"
+        )
+
+    found = on_loopback(0.98)
+    assert found is not None and found.severity == "info"
+    assert "TLS limits both ends" in found.says and "encryption takes 40% of that time or more" in found.says
+    assert not find_faults(found.says) + find_faults(found.advice), found.says
+    assert on_loopback(0.85) is None and on_loopback(0.98, near=False) is None
 
 
 def test_connections_that_are_made_by_request_are_no_fault() -> None:

@@ -1,8 +1,9 @@
-"""A bucket of a real store that rclone mounts through FUSE, measured beside the store itself by a plan file."""
+"""A bucket of a real store that rclone mounts through FUSE, measured beside the store itself, in one Run and in two."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import time
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 import warm
 from here import may_mount, missing
+from hwdyno.explain.repeatability import half_width, unknown
 from object_store import find_program, real_store, set_credentials
 
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(120)]
@@ -99,3 +101,38 @@ def test_a_mount_is_known_and_its_cost_is_what_both_ways_measured(
         assert ("The mount costs" if share < 1 else "A cache of the mount answers") in finding["says"]
     assert "others_at_work" not in {finding["rule"] for finding in run["findings"]}, "the mount's process is measured"
     assert [path.name for path in bucket.iterdir() if not path.name.startswith(".")] == ["mine"]
+
+
+def test_two_runs_are_compared_as_one_run_of_both(mount: tuple[str, Path, Path], tmp_path: Path) -> None:
+    url, bucket, at = mount
+    environment = {**os.environ, "HWDYNO_HOME": str(tmp_path / "home")}
+    commands = {
+        "mount": ["storage", "--path", str(at), "--rw", "read", "--bs", "1M", "--iodepth", "1,4", "--size", "32M"],
+        "store": ["object", "--endpoint", url, "--bucket", "bench", "--concurrency", "1,8", "--objects", "8"],
+    }
+    runs = {}
+    for name, words in commands.items():
+        done = warm.run(
+            [*words, "--runtime", "0.5", "--no-page", "--json", "--quiet"], env=environment,
+            timeout_s=90,
+        )  # fmt: skip
+        assert done.returncode in {0, 3}, done.stderr
+        runs[name] = json.loads(done.stdout)
+        (tmp_path / f"{name}.json").write_text(done.stdout)
+    files = [str(tmp_path / f"{name}.json") for name in runs]
+    done = warm.run(["compare", *files, "--json"], env=environment, timeout_s=90)
+    mounted, direct = (best_bytes_s(run, run["experiments"][0]["name"]) for run in runs.values())
+    share, more = mounted["value"] / direct["value"], half_width(unknown())
+    (least, most), (low, high) = ([
+        throughput["value"] * (1 + sign * math.hypot(throughput[end] / throughput["value"] - 1, more))
+        for sign, end in ((-1, "low"), (1, "high"))
+    ] for throughput in (mounted, direct))  # fmt: skip
+    if abs(share - 1) < COSTS or not (most < low or high < least):  # On a busy machine both may be too noisy to differ.
+        assert done.returncode == 2 and "are unlike" in done.stderr, (mounted, direct, done.stderr)
+        return
+    assert done.returncode == 0, (mounted, direct, done.stderr)
+    (side,) = json.loads(done.stdout)["sides"]
+    assert side["one_machine"] and not side["changes"]
+    assert side["finding"]["rule"] == "object_mount" and side["finding"]["evidence"]["share"] == pytest.approx(share)
+    assert "rclone" in side["finding"]["says"]
+    assert [path.name for path in bucket.iterdir() if not path.name.startswith(".")] == []

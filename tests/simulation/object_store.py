@@ -21,6 +21,7 @@ from simulation.reading import latencies, noisy, reading, stream
 
 KERNEL = "object_requests"
 CORNER = 6
+SUITE = "TLS13_AES_256_GCM_SHA384"
 HEADERS_BYTES = 90
 """Headers and gaps of a full segment on the wire, beside its payload."""
 
@@ -65,6 +66,8 @@ class SimulatedStore:
     """Share of a loader's requests that are sent again."""
     loader: float = 1.0
     """Share of the rate of plain requests that a loader reaches."""
+    tls_bytes_s: float = 0.0
+    """What one thread encrypts a second, where TLS is used; 0 where it is not."""
     first_read: float = 1.0
     """How many times as long the first read of an object takes, which no cache has yet."""
 
@@ -110,7 +113,8 @@ class SimulatedStore:
     @property
     def urls(self) -> str:
         """Its endpoints."""
-        return ",".join(f"http://10.0.0.{2 + at}:9000" for at in range(len(self.endpoint_factors)))
+        scheme = "https" if self.tls_bytes_s else "http"
+        return ",".join(f"{scheme}://10.0.0.{2 + at}:9000" for at in range(len(self.endpoint_factors)))
 
     @property
     def link_bytes_s(self) -> float:
@@ -148,7 +152,8 @@ class SimulatedBucket(SimulatedHost):
         first_s, transfer_s, keys = self._times(operation, size, int(given["objects"]), int(given["object_size"]))
         means = [(first_s + transfer_s) * factor for factor in store.endpoint_factors]
         alone_s = sum(means) / len(means)
-        limits = [store.requests_s, threads * 0.97 / (store.cpu_s + store.cpu_s_byte * size)]
+        cost_s = store.cpu_s + (store.cpu_s_byte + (1 / store.tls_bytes_s if store.tls_bytes_s else 0.0)) * size
+        limits = [store.requests_s, threads * 0.97 / cost_s]
         if size:
             limits += [store.bytes_s / size, 0.985 * store.link_bytes_s / size]
         if self._is_cached(given):
@@ -176,7 +181,7 @@ class SimulatedBucket(SimulatedHost):
             "first_byte": latencies(count, first_s * 1e9 * slower if operation != "put" else 0.999 * mean_ns),
             "connect": latencies(connect, (2 * store.rtt_s) * 1e9),
         }
-        cpu_s = count * (store.cpu_s + store.cpu_s_byte * size)
+        cpu_s = count * cost_s
         return reading(
             elapsed,
             [did],
@@ -221,6 +226,7 @@ class SimulatedBucket(SimulatedHost):
             "window_bytes": store.window_bytes,
             **({"receiver_limited_share": 0.9 if is_limited else 0.01} if operation == "put" else {}),
             **({"keys_a_page": keys} if operation == "list" else {}),
+            **({"tls_suite": SUITE, "tls_bytes_cpu_s": store.tls_bytes_s} if store.tls_bytes_s else {}),
         }
 
     def _by_endpoint(self, count: int, failed: int, means: list[float]) -> dict[str, Any]:

@@ -39,6 +39,8 @@ pub mod parts {
     pub use crate::fuzzing::targets::TARGETS;
     pub use crate::loops::memory::loops::wide;
     pub use crate::network::server::{Server, Serving};
+    pub use crate::object::checksum::Sum;
+    pub use crate::object::options::Checksum;
     pub use crate::storage::integrity::journal::Journal;
     pub use crate::storage::integrity::ledger::{Entry, Ledger};
     pub use crate::storage::integrity::verify::seal;

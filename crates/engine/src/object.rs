@@ -26,6 +26,7 @@ pub mod payload;
 pub mod place;
 pub mod plan;
 pub mod poller;
+pub mod records;
 pub mod request;
 pub mod response;
 pub mod shared;

@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 
+use hwdyno_engine::parts::{Checksum, Sum};
 use hwdyno_engine::{kernels, run, Stop};
 use serde_json::{json, Value};
 
@@ -66,6 +67,46 @@ const CHECKS: &[Check] = &[
     ("inference_vector_index", |scratch| vectors(scratch, "ivf"), counted),
     ("inference_vector_search", |scratch| searched(scratch, "ivf"), recalled),
 ];
+
+/// Published checksums of bodies of an object store, in base64: which, the pattern and how often it is repeated. Long ones
+/// are summed by the processor's instructions for them, short ones by tables.
+const CHECKSUMS: &[(Checksum, &[u8], usize, &str)] = &[
+    // RFC 3720, B.4; AWS, "Signature calculations: including trailing headers".
+    (Checksum::Crc32c, &[0], 32, "ipE2qg=="),
+    (Checksum::Crc32c, &[0xff], 32, "YqirQw=="),
+    (Checksum::Crc32c, b"a", 66_560, "sOO8/Q=="),
+    // NVM Express, NVM Command Set Specification, the test cases of its 64-bit CRC; and the CRC catalogue's check value.
+    (Checksum::Crc64Nvme, b"123456789", 1, "rosUhgp5mIg="),
+    (Checksum::Crc64Nvme, &[0], 4096, "ZILTZ+sitk4="),
+    (Checksum::Crc64Nvme, &[0xff], 4096, "wN26cwLso6w="),
+    (Checksum::Crc64Nvme, &RISING, 16, "PnKfX2dQRJw="),
+    // FIPS 180-2, B.1 and B.3.
+    (Checksum::Sha256Trailer, b"abc", 1, "ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0="),
+    (Checksum::Sha256Trailer, b"a", 1_000_000, "zcduXJkU+5KBocfihNc+Z/GAmkiklyAOBG05zMcRLNA="),
+];
+const RISING: [u8; 256] = {
+    let mut bytes = [0; 256];
+    let mut at = 0;
+    while at < 256 {
+        bytes[at] = at as u8;
+        at += 1;
+    }
+    bytes
+};
+
+/// Whether a checksum is the published one, of the whole and of two parts that divide it at no multiple of a register.
+fn summed(checksum: Checksum, bytes: &[u8], published: &str) -> Result<(), String> {
+    for cut in [0, bytes.len() / 3] {
+        let mut sum = Sum::new(checksum);
+        sum.add(&bytes[..cut]);
+        sum.add(&bytes[cut..]);
+        let found = String::from_utf8_lossy(sum.text().as_bytes()).into_owned();
+        if found != published {
+            return Err(format!("{} bytes, cut at {cut}: {found}, not {published}", bytes.len()));
+        }
+    }
+    Ok(())
+}
 
 /// Kernels that need a second processor, and report so where they get one.
 const NEED_TWO: &[&str] = &["memory_core_to_core"];
@@ -223,6 +264,9 @@ fn main() {
     }
     for (kernel, parameters, check) in CHECKS {
         report(kernel, result_of(kernel, &parameters(&scratch), *check));
+    }
+    for (checksum, pattern, times, published) in CHECKSUMS {
+        report(&format!("{checksum:?}"), summed(*checksum, &pattern.repeat(*times), published));
     }
     for kernel in NEED_TWO {
         let refused = run(kernel, &json!({"cpus": [0]}), &Stop::new()).is_err();

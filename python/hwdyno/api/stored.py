@@ -109,9 +109,9 @@ def compare(
     found = [_find(other, store) for other in others]
     sides = [runs_compared(first, run, side_name) for side_name, run in found]
     sides += [device_compared(first, maker, parse_device(maker)) for maker in devices]
-    if not any(side.changes for side in sides):
+    if not any(side.is_alike for side in sides):
         raise UserError(compared.refusal(sides, name))
-    sides = [side for side in sides if side.changes]
+    sides = [side for side in sides if side.is_alike]
     text = compared.format_comparison(name, sides, fail_under, verbose=False)
     return Comparison(name, tuple(sides), status(sides, fail_under), text)
 

@@ -61,12 +61,12 @@ def run(args: argparse.Namespace) -> int:
     from hwdyno.report import compared, compared_files
 
     base, sides = compared_sides(args)
-    if not any(side.changes for side in sides):
+    if not any(side.is_alike for side in sides):
         raise UserError(compared.refusal(sides, base))
     for side in sides:
-        if not side.changes:
+        if not side.is_alike:
             sys.stderr.write(f"not compared: {compared.refusal([side], base)}\n")
-    sides = [side for side in sides if side.changes]
+    sides = [side for side in sides if side.is_alike]
     if args.html is not None:
         from hwdyno.report import compared_page
 

@@ -109,9 +109,9 @@ def format_comparison(
 ) -> str:
     """What the terminal shows: one screen, or with ``verbose`` every difference and every point."""
     lines = [line for side in sides for line in _head(base, side, verbose=verbose)]
-    lines.append("")
-    tables = _whole(base, sides) if verbose else _screen(base, sides, limit)
-    lines += [printable(line) for line in tables]
+    if any(side.changes for side in sides):
+        tables = _whole(base, sides) if verbose else _screen(base, sides, limit)
+        lines += ["", *(printable(line) for line in tables)]
     lines.append("")
     # Lines that hold for several sides are printed once, below each side's own.
     last = dict.fromkeys(line for side in sides for line in summary(base, side, limit, named=len(sides) > 1))
@@ -344,7 +344,11 @@ def summary(base: str, side: Compared, limit: float | None, *, named: bool = Fal
 
 
 def _summary(base: str, side: Compared, limit: float | None, *, named: bool) -> Iterator[str]:
+    if side.finding is not None:
+        yield f"{side.finding.says} {side.finding.advice}"
     points = [change for change in side.changes if change.points == 1]
+    if not points:
+        return
     counts = Counter(change.verdict for change in points)
     is_blind = counts["unknown"] == len(points)
     tally = ", ".join(

@@ -61,6 +61,7 @@ def _side(side: Compared, limit: float | None) -> dict[str, Any]:
             }
             for mismatch in side.matching.unlike
         ],
+        "finding": asdict(side.finding) if side.finding is not None else None,
         "geometric_mean": overall(list(side.changes)),
         "changes": [
             {**asdict(change), "label": label(side, change), "fails": _fails(side, change, limit)}

@@ -3,7 +3,6 @@
 
 use std::cell::Cell;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
 use std::time::Duration;
 
 use rustls::InvalidMessage;
@@ -15,6 +14,7 @@ use crate::object::exchange::LAST_WORDS_NS;
 use crate::object::failure::Failure;
 use crate::object::limits::Limits;
 use crate::object::options::Bucket;
+use crate::object::paths::Paths;
 use crate::object::request::{Body, Request, Writer};
 use crate::object::response::{parse, Head, Length, Parsed, MAX_HEAD};
 use crate::object::signing::Signer;
@@ -94,10 +94,9 @@ impl Caller {
         places.get(self.number % places.len().max(1))
     }
 
-    /// Its socket, where it is connected.
-    #[must_use]
-    pub fn stream(&self) -> Option<&TcpStream> {
-        self.transport.as_ref().map(Transport::stream)
+    /// Adds what is known of its connection, where it is connected.
+    pub fn look(&self, paths: &mut Paths) {
+        self.transport.iter().for_each(|transport| transport.look(paths));
     }
 
     /// Waits at most this long for each answer from now on, besides its transfer.

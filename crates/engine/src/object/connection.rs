@@ -1,7 +1,6 @@
 //! One connection to a store: a request is sent, its response received into a buffer that all share, and both timed.
 
 use std::io::{self, ErrorKind};
-use std::net::TcpStream;
 
 use crate::network::chunks::{Chunks, Progress};
 use crate::object::address::Place;
@@ -93,10 +92,10 @@ impl Connection {
         }
     }
 
-    /// Its socket, if it has one.
+    /// Its socket and what is over that, if it has one.
     #[must_use]
-    pub fn stream(&self) -> Option<&TcpStream> {
-        self.transport.as_ref().map(Transport::stream)
+    pub fn transport(&self) -> Option<&Transport> {
+        self.transport.as_ref()
     }
 
     /// Whether it has neither a request nor a connection under way.
@@ -194,7 +193,7 @@ impl Connection {
             if !writable {
                 return Event::Pending;
             }
-            let refused = self.stream().and_then(|stream| stream.take_error().transpose());
+            let refused = self.transport().and_then(|transport| transport.stream().take_error().transpose());
             if refused.is_some() {
                 return Event::Failed(Failure::Unreachable);
             }

@@ -1,10 +1,12 @@
 //! What is known of the connections of a run: TCP's own figures of each at its end, and how each address answered.
 
+use rustls::CipherSuite;
 use serde_json::{json, Map, Value};
 
 use crate::contract::reading::Reading;
 use crate::network::route;
 use crate::object::options::Bucket;
+use crate::object::records;
 use crate::sys::tcp_info::TcpInfo;
 
 /// How one address of the store answered.
@@ -28,6 +30,8 @@ pub struct Paths {
     busy_us: u64,
     receiver_limited_us: u64,
     buffer_limited_us: u64,
+    /// What TLS encrypts by, where there is TLS.
+    suite: Option<CipherSuite>,
 }
 
 impl Paths {
@@ -64,6 +68,11 @@ impl Paths {
         self.buffer_limited_us += info.buffer_limited_us;
     }
 
+    /// Keeps what a connection is encrypted by.
+    pub fn secure(&mut self, suite: CipherSuite) {
+        self.suite = Some(suite);
+    }
+
     /// Adds those of another thread.
     pub fn merge(&mut self, other: &Self) {
         for (sum, more) in self.by_place.iter_mut().zip(&other.by_place) {
@@ -83,6 +92,7 @@ impl Paths {
         self.busy_us += other.busy_us;
         self.receiver_limited_us += other.receiver_limited_us;
         self.buffer_limited_us += other.buffer_limited_us;
+        self.suite = self.suite.or(other.suite);
     }
 
     /// Adds them to a reading. The window is that of the end that receives objects; a store's is known from Linux 5.4 on.
@@ -95,6 +105,10 @@ impl Paths {
         }
         if self.connections == 0 {
             return;
+        }
+        if let Some((suite, bytes_cpu_s)) = self.suite.and_then(|suite| Some((suite, records::bytes_cpu_s(suite)?))) {
+            reading.detail("tls_suite", suite.as_str());
+            reading.detail("tls_bytes_cpu_s", bytes_cpu_s);
         }
         let mean = |sum: u64| sum as f64 / self.connections as f64;
         reading.detail("rtt_mean_us", mean(self.rtt_us));

@@ -20,7 +20,6 @@ use crate::object::request::{Body, Request, Subject};
 use crate::object::response::{Head, Length};
 use crate::object::signing::Signer;
 use crate::object::stored::Stored;
-use crate::sys::tcp_info;
 
 /// How a path begins that names a place in a bucket.
 const SCHEME: &str = "s3://";
@@ -136,11 +135,9 @@ impl Line {
         self.repeated + self.caller.repeated
     }
 
-    /// Adds what TCP knows of its connection, where there is one.
+    /// Adds what is known of its connection, where there is one.
     pub fn look(&self, paths: &mut Paths) {
-        if let Some(info) = self.caller.stream().and_then(tcp_info::of) {
-            paths.look(&info);
-        }
+        self.caller.look(paths);
     }
 
     /// Gives its requests another deadline; returns the one before, s.

@@ -12,7 +12,7 @@ use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, UnbufferedStatus};
-use rustls::{AlertDescription, CertificateError, ClientConfig, InvalidMessage, RootCertStore};
+use rustls::{AlertDescription, CertificateError, CipherSuite, ClientConfig, InvalidMessage, RootCertStore};
 
 use crate::contract::kernel::Error;
 
@@ -120,6 +120,12 @@ impl Session {
     #[must_use]
     pub fn is_sending(&self) -> bool {
         self.sent < self.outgoing.len()
+    }
+
+    /// What it encrypts by, where that is settled.
+    #[must_use]
+    pub fn suite(&self) -> Option<CipherSuite> {
+        self.tls.negotiated_cipher_suite().map(|suite| suite.suite())
     }
 
     /// Received bytes of a record whose end has not come.

@@ -6,8 +6,9 @@ use std::net::TcpStream;
 use socket2::{Domain, Socket, Type};
 
 use crate::object::address::Place;
+use crate::object::paths::Paths;
 use crate::object::tls::{Security, Session};
-use crate::sys::net;
+use crate::sys::{net, tcp_info};
 
 /// A long body wakes its reader when this much of it is there at least: each wake costs about what a copy of 50 kB does.
 pub const MIN_WAKE: u64 = 256 << 10;
@@ -100,6 +101,16 @@ impl Transport {
         let wanted = if is_long { left.clamp(1, wake_bytes) } else { 1 };
         if wanted != self.wake_bytes && net::wake_at(&self.stream, wanted as usize).is_ok() {
             self.wake_bytes = wanted;
+        }
+    }
+
+    /// Adds what TCP and TLS know of it.
+    pub fn look(&self, paths: &mut Paths) {
+        if let Some(info) = tcp_info::of(&self.stream) {
+            paths.look(&info);
+        }
+        if let Some(suite) = self.session.as_ref().and_then(Session::suite) {
+            paths.secure(suite);
         }
     }
 

@@ -16,8 +16,7 @@ use crate::object::request::{listing_query, Body, Writer};
 use crate::object::shared::Shared;
 use crate::object::tally::Tally;
 use crate::object::tls;
-use crate::object::transport::MIN_WAKE;
-use crate::sys::tcp_info;
+use crate::object::transport::{Transport, MIN_WAKE};
 use crate::timing::clock::now_ns;
 use crate::timing::cpu_time;
 
@@ -189,10 +188,8 @@ impl<'a> Worker<'a> {
         }
         self.tally.late = self.plan.late(self.plan.end_ns());
         self.tally.cpu = cpu_time::of_this_thread().since(cpu);
-        for stream in self.connections.iter().filter_map(Connection::stream) {
-            if let Some(info) = tcp_info::of(stream) {
-                self.tally.paths.look(&info);
-            }
+        for transport in self.connections.iter().filter_map(Connection::transport) {
+            transport.look(&mut self.tally.paths);
         }
         Ok(())
     }
@@ -242,7 +239,7 @@ impl<'a> Worker<'a> {
         let place = &places[(self.first + number) % places.len()];
         let connection = &mut self.connections[number];
         connection.connect(place)?;
-        if let Some(stream) = connection.stream() {
+        if let Some(stream) = connection.transport().map(Transport::stream) {
             self.poller.add(stream, number)?;
         }
         connection.waits_to_write = true;
@@ -258,7 +255,7 @@ impl<'a> Worker<'a> {
     }
 
     fn watch(&self, number: usize, writes: bool) {
-        if let Some(stream) = self.connections[number].stream() {
+        if let Some(stream) = self.connections[number].transport().map(Transport::stream) {
             self.poller.watch(stream, number, writes);
         }
     }
@@ -270,7 +267,7 @@ impl<'a> Worker<'a> {
     /// Begins a request on a connection that has none.
     fn begin(&mut self, number: usize, step: Step) {
         self.busy += 1;
-        if self.connections[number].stream().is_none() {
+        if self.connections[number].transport().is_none() {
             if let Err(_error) = self.connect(number) {
                 self.connections[number].close();
                 self.end_failed(number, step, Failure::Unreachable);

@@ -1,4 +1,4 @@
-"""Ceilings of an object store: the payload of the link, TCP on loopback, and windows by their round trip."""
+"""Ceilings of an object store: the payload of the link, TCP on loopback, TLS, and windows by their round trip."""
 
 from __future__ import annotations
 
@@ -21,24 +21,27 @@ _CONNECTIONS = ("concurrency", "accelerators", "read_threads", "ranks", "users")
 """Axes whose product is the number of connections; each kernel has some of them."""
 COPIES = 2
 """How often each byte is copied on loopback: into the kernel by one end, out of it by the other."""
+TLS_ENDS = 2
+"""Ends that encrypt or decrypt each byte; on loopback the same processors do both."""
 
 
 def of_path(run: Run, result: ExperimentResult) -> tuple[Ceiling, ...]:
-    """A ceiling for each direction in which some point moved objects, and those of the windows that are below it."""
+    """A ceiling for each direction in which some point moved objects, and what windows and TLS allow below it."""
     processors = run.machine.cpu.threads or 1
-    paths, windows = dict[str, Ceiling](), dict[str, Ceiling]()
+    paths, others = dict[str, Ceiling](), dict[tuple[str, str], Ceiling]()
     for point in result.points:
         parameters = {**result.fixed, **point.parameters}
         direction = _find_direction(parameters)
         path = _make_ceiling(direction, point, processors) if direction else None
         if path is not None:
             paths.setdefault(direction, path)
-        window = _make_window_ceiling(direction, point, parameters) if direction else None
-        if window is not None:
-            windows.setdefault(window.metric, window)
+        for make in (_make_window_ceiling, _make_tls_ceiling) if direction else ():
+            other = make(direction, point, parameters)
+            if other is not None:
+                others.setdefault((other.metric, other.label), other)
     found = network.of_all_hosts(run, paths.values())
     bounds = {ceiling.metric: ceiling.value for ceiling in found}
-    below = [window for metric, window in windows.items() if window.value < bounds.get(_of_all(metric), math.inf)]
+    below = [other for other in others.values() if other.value < bounds.get(_of_all(other.metric), math.inf)]
     return (*found, *below)
 
 
@@ -75,13 +78,17 @@ def _make_ceiling(direction: str, point: Measurement, processors: int) -> Ceilin
     if not point.details.get("loopback"):
         return None
     if stream := positive(point.details.get("loopback_bytes_cpu_s")):
-        bytes_s = stream * processors
-        formula = (
-            f"{format_value(stream, 'bytes/s')} in a second of CPU time of both ends x "
-            f"{plural(processors, 'processor')} = {format_bytes_s(bytes_s)}"
-        )
         source = "our own TCP stream between two threads in the same run; loopback has no link"
-        return Ceiling(METRIC + direction, "reference", bytes_s, "bytes/s", formula, source, "TCP over loopback")
+        formula, label = format_value(stream, "bytes/s"), "TCP over loopback"
+        if cipher := positive(point.details.get("tls_bytes_cpu_s")):
+            formula = f"1 / (1 / {formula} by TCP + {TLS_ENDS} / {format_value(cipher, 'bytes/s')} by TLS)"
+            stream, label = 1 / (1 / stream + TLS_ENDS / cipher), "TCP and TLS over loopback"
+            source = f"{_describe_cipher(point)}, and {source}"
+        bytes_s = stream * processors
+        formula += (
+            f" in a second of CPU time of both ends x {plural(processors, 'processor')} = {format_bytes_s(bytes_s)}"
+        )
+        return Ceiling(METRIC + direction, "reference", bytes_s, "bytes/s", formula, source, label)
     copy = positive(point.details.get("copy_bytes_s"))
     if not copy:
         return None
@@ -108,3 +115,19 @@ def _make_window_ceiling(direction: str, point: Measurement, parameters: Mapping
     source = "TCP's window and least round trip at the end of the reading (TCP_INFO); RFC 9293"
     metric = f"{METRIC}{direction}/{_count_requests(parameters)}"
     return Ceiling(metric, "reference", bytes_s, "bytes/s", formula, source, "TCP windows")
+
+
+def _make_tls_ceiling(direction: str, point: Measurement, parameters: Mapping[str, Any]) -> Ceiling | None:
+    """What the client's threads encrypt or decrypt, if they do nothing else."""
+    cipher, threads = (positive(point.details.get(name)) for name in ("tls_bytes_cpu_s", "client_threads"))
+    if not cipher or not threads or point.details.get("loopback") is not False:
+        return None
+    threads *= max(1, len(point.hosts))
+    bytes_s = threads * cipher
+    formula = f"{plural(threads, 'thread')} x {format_value(cipher, 'bytes/s')} = {format_bytes_s(bytes_s)}"
+    metric = f"{METRIC}{direction}/{_count_requests(parameters)}"
+    return Ceiling(metric, "reference", bytes_s, "bytes/s", formula, _describe_cipher(point), "TLS")
+
+
+def _describe_cipher(point: Measurement) -> str:
+    return f"full records by {point.details.get('tls_suite')}, encrypted and decrypted in memory in the same run"

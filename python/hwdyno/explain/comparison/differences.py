@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from hwdyno.analysis.resources import find
 from hwdyno.model.machine import Machine, survey_from_machine
 from hwdyno.model.words import Run
 
@@ -46,7 +47,12 @@ class Difference:
 
 def differences(before: Run, after: Run) -> list[Difference]:
     """Every fact that both Runs know and that differs: what makes them two machines first, then settings."""
-    found = list(_of_machines(before.machine, after.machine))
+    found = [
+        replace(difference, is_identity=False)
+        if difference.path.startswith("storage.") and not (_measures_storage(before) and _measures_storage(after))
+        else difference
+        for difference in _of_machines(before.machine, after.machine)
+    ]
     if len(before.machines) != len(after.machines):
         found.append(Difference("hosts", len(before.machines), len(after.machines), True))
     found += [
@@ -69,6 +75,11 @@ def is_one_machine(before: Run, after: Run) -> bool:
 
 def _describes(run: Run) -> bool:
     return run.machine.cpu.model is not None or run.machine.os.kernel is not None
+
+
+def _measures_storage(run: Run) -> bool:
+    """Whether the disks below the Run's path were measured; else they are those of the folder that it began in."""
+    return any("storage" in find(result.resource).survey_parts for result in run.experiments)
 
 
 def _tool(run: Run) -> str:

@@ -9,7 +9,8 @@ from hwdyno.analysis.ceilings import utilizations
 from hwdyno.explain.comparison.changes import Change, changes_from_stated, changes_in, fails, is_open
 from hwdyno.explain.comparison.differences import Difference, differences, is_one_machine
 from hwdyno.explain.comparison.matching import Matching, as_rate, match_points
-from hwdyno.model.words import Ceiling, Run, Value
+from hwdyno.explain.comparison.mounts import find_mount_cost
+from hwdyno.model.words import Ceiling, Finding, Run, Value
 
 NOTHING_ALIKE = Matching({})
 PASSED, FAILED, OPEN = "passed", "failed", "open"
@@ -28,6 +29,13 @@ class Compared:
     matching: Matching = NOTHING_ALIKE
     is_one_machine: bool = False
     """Whether a loss is a regression, and not a difference between machines."""
+    finding: Finding | None = None
+    """What both Runs tell together, such as what a mount costs against its store."""
+
+    @property
+    def is_alike(self) -> bool:
+        """Whether there is anything to compare."""
+        return bool(self.changes or self.finding)
 
 
 def runs_compared(before: Run, after: Run, name: str) -> Compared:
@@ -41,6 +49,7 @@ def runs_compared(before: Run, after: Run, name: str) -> Compared:
         tuple(differences(before, after)),
         matching,
         is_one_machine(before, after),
+        find_mount_cost(before, after),
     )
 
 
@@ -84,4 +93,6 @@ def status(sides: Sequence[Compared], limit: float | None) -> str:
     if any(fails(change, limit) for change in judged):
         return FAILED
     is_blind = all(change.verdict == "unknown" for side in sides for change in side.changes)
+    if limit is None and not any(side.changes for side in sides):
+        return PASSED
     return OPEN if is_blind or any(is_open(change, limit) for change in judged) else PASSED

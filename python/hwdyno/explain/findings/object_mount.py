@@ -1,4 +1,4 @@
-"""What a bucket's mount (FUSE) costs against requests to its store, where one Run has both."""
+"""What a bucket's mount (FUSE) costs against requests to its store, where both were measured."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ LARGE_BYTES = 1 << 20
 """Smallest reads that measure the bandwidth of either way, and not the latency of a request."""
 COSTS = 0.1
 """Share of the direct throughput from which on a loss is worth a word."""
+NO_BUCKETS = ("mountpoint-s3", "fuse", "")
+"""Sources of a mount that name no bucket."""
 FUSE = "fuse"
 """The survey's kind of a disk that is a mounted bucket."""
 
@@ -22,17 +24,30 @@ def find_mount(machine: Machine) -> Disk | None:
     return next((disk for disk in machine.storage.disks if disk.kind == FUSE), None)
 
 
+def find_bucket(disk: Disk) -> str:
+    """The bucket that a mount names as its source; empty where it names its program or a remote alone."""
+    head, _, path = (disk.name or "").partition(":")
+    if disk.driver == "rclone":
+        return path.strip("/").partition("/")[0]
+    return "" if head in {disk.driver, *NO_BUCKETS} else head
+
+
 def object_mount(case: Case) -> Verdict | None:
-    """The best large reads of a file on the mount against the best large reads of objects, in one Run."""
+    """The best large reads of a file on the mount against the best large reads of its bucket's objects."""
     disk = find_mount(case.run.machine)
-    file, direct = _find_best(_list_file_reads(case)), _find_best(_list_object_reads(case))
-    if disk is None or file is None or direct is None:
+    if disk is None:
+        return None
+    file, direct = _find_best(_list_file_reads(case)), _find_best(_list_object_reads(case, find_bucket(disk)))
+    if file is None or direct is None:
         return None
     through, direct_rate = file.point.throughput, direct.point.throughput
     share = through.value / direct_rate.value
     program = disk.driver or "the mount"
     rates = contrast(quantity(through.value, through.unit), quantity(direct_rate.value, direct_rate.unit), "vs")
     layers = [layer.detail for layer in case.run.machine.storage.chain if layer.detail and program in layer.detail]
+    mount = f"Mount: {'; '.join(layers) or program}."
+    if not find_bucket(disk):
+        mount += " It does not state its bucket."
     evidence = {"share": share, "mount_bytes_s": through.value, "direct_bytes_s": direct_rate.value, "program": program}
     slower, faster = sorted((through, direct_rate), key=lambda rate: rate.value)
     if abs(share - 1) < COSTS or not apart(slower, faster):
@@ -41,7 +56,7 @@ def object_mount(case: Case) -> Verdict | None:
         return Verdict(
             "info",
             f"A cache of the mount answers: {program} reads a file ({file.label}) {times(share)} times as fast as "
-            f"requests read objects ({direct.label}): {rates}. Mount: {'; '.join(layers) or program}.",
+            f"requests read objects ({direct.label}): {rates}. {mount}",
             evidence,
             f"Measure a file larger than its cache: {file.command(size=8 * int(file.number('size') or LARGE_BYTES))}",
             weight=share,
@@ -50,7 +65,7 @@ def object_mount(case: Case) -> Verdict | None:
     return Verdict(
         "warning",
         f"The mount costs {percent(1 - share)} of the reads: {rates}. Through {program} a file is read "
-        f"({file.label}), and by requests objects are ({direct.label}). Mount: {'; '.join(layers) or program}.",
+        f"({file.label}), and by requests objects are ({direct.label}). {mount}",
         evidence,
         f"Read the objects directly where throughput counts, or with more requests in flight: "
         f"{file.command(numjobs=4 * int(file.number('numjobs') or 1))}",
@@ -73,10 +88,14 @@ def _list_file_reads(case: Case) -> Iterator[Case]:
             yield here
 
 
-def _list_object_reads(case: Case) -> Iterator[Case]:
+def _list_object_reads(case: Case, mounted: str) -> Iterator[Case]:
+    """Large reads of whole objects or ranges, of the bucket that is mounted where both are known."""
     sizes = {"get": "object_size", "range": "range_size"}
     for here in _list_points(case, OBJECT_REQUESTS):
         size = sizes.get(str(here.parameter("operation") or "get"))
+        bucket = here.parameter("bucket")
+        if mounted and bucket and bucket != mounted:
+            continue
         if size is not None and _is_large(here, size) and not here.number("rate"):
             yield here
 

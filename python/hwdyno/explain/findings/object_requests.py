@@ -1,4 +1,4 @@
-"""What a request to an object store costs: its latency, its cost besides its bytes, a store's cache, pages of keys."""
+"""What a request to an object store costs: latency, a cost besides its bytes, TLS, a store's cache, pages of keys."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from hwdyno.analysis.ceilings.object_store import TLS_ENDS
 from hwdyno.explain.findings.applies import Rule
-from hwdyno.explain.findings.bottleneck import BUSY
+from hwdyno.explain.findings.bottleneck import BUSY, client_bound
 from hwdyno.explain.findings.commands import format_option
 from hwdyno.explain.findings.object_store import OF_REQUESTS, find_times, is_upload, read_detail
 from hwdyno.explain.findings.point_labels import load_words
@@ -43,6 +44,8 @@ CACHED = 1.5
 PAGE_KEYS = 1000
 """Keys of a whole page."""
 MILLION = 1e6
+TLS_PART = 0.3
+"""Share of a busy processor's time from which on TLS is named: without it, 1.4 times as much would go through."""
 SLOW_LISTING_S = 20.0
 """Time of a listing of a million keys from which on it is worth a word."""
 _READS = {"get", "range", "head"}
@@ -225,6 +228,37 @@ def _compare_visits(case: Case, first: int, second: int) -> Verdict | None:
     )
 
 
+def object_tls(case: Case) -> Verdict | None:
+    """Busy threads of the client, or on loopback busy processors of both ends, that spend much of their time on TLS.
+
+    The time is that of full records in memory, so it is the least that TLS costs.
+    """
+    point, cipher = case.point, read_detail(case.point, "tls_bytes_cpu_s")
+    spent_s, busy = (point.cpu_user_s or 0.0) + (point.cpu_system_s or 0.0), client_bound(case)
+    here = f"One thread encrypts or decrypts {format_bytes_s(cipher)} by {point.details.get('tls_suite')}."
+    share = point.bytes / cipher / spent_s if spent_s else 0.0
+    if busy is not None and share >= TLS_PART:
+        return replace(
+            busy,
+            says=f"TLS limits the client ({case.label}): its threads are {percent(case.cpu_share or 0.0)} busy, and "
+            f"encryption takes {percent(share)} of that time or more. {here}",
+            evidence={**busy.evidence, "tls_share": share, "tls_bytes_cpu_s": cipher},
+            explains=("client_bound",),
+        )
+    machine_s = point.conditions.get("cpu_busy", 0.0) * point.elapsed_s * (case.threads or 0)
+    share = TLS_ENDS * point.bytes / cipher / machine_s if machine_s else 0.0
+    if point.details.get("loopback") is not True or point.conditions.get("cpu_busy", 0.0) <= BUSY or share < TLS_PART:
+        return None
+    return Verdict(
+        "info",
+        f"TLS limits both ends ({case.label}): this machine's processors are {percent(point.conditions['cpu_busy'])} "
+        f"busy, and encryption takes {percent(share)} of that time or more. {here}",
+        {"cpu_busy": point.conditions["cpu_busy"], "tls_share": share, "tls_bytes_cpu_s": cipher},
+        f"Run the store on another machine, then: {case.command()}",
+        weight=share,
+    )
+
+
 def object_list(case: Case) -> list[Verdict]:
     """Pages of one listing follow each other: many keys take long at any concurrency."""
     pages = [
@@ -273,6 +307,9 @@ RULES = (
     ),
     Rule(
         "object_first_read", "experiment", object_first_read, replace(OF_REQUESTS, needs=("parameters.visit",)),
+    ),
+    Rule(
+        "object_tls", "point", object_tls, replace(OF_REQUESTS, needs=("details.tls_bytes_cpu_s",)), degrades=True,
     ),
     Rule("object_list", "experiment", object_list, replace(OF_REQUESTS, needs=("details.keys_a_page",))),
 )  # fmt: skip
