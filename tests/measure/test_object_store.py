@@ -101,10 +101,14 @@ def test_each_operation_has_its_figures(store: str, tmp_path: Path) -> None:
     assert ceiling["metric"].startswith("object/")
 
 
-def test_each_operation_of_a_mix_has_its_figures(real_store: tuple[str, Path], tmp_path: Path) -> None:
+def test_each_operation_of_a_mix_has_its_figures(
+    real_store: tuple[str, Path], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     url, folder = real_store
     words = ("--endpoint", url, "--bucket", "bench", "--create-bucket", "--object-size", "64k", "--objects", "8")
-    run = measured(tmp_path, *words, "--mix", "get=45,head=30,put=15,delete=10", "--concurrency", "2,8")
+    # rclone tries to remove the folder with each object, and fails a put (500) that comes at the same time.
+    concurrency = "1" if request.node.callspec.params["real_store"] == "rclone" else "2,8"
+    run = measured(tmp_path, *words, "--mix", "get=45,head=30,put=15,delete=10", "--concurrency", concurrency)
     for point in run["experiments"][0]["points"]:
         assert not point["faults"] and point["throughput"]["value"] > 0
         names = {stream["name"]: stream["operations"] for stream in point["streams"]}

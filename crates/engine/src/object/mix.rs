@@ -71,67 +71,96 @@ impl Mix {
     }
 }
 
-/// What a thread has put and not deleted yet.
+/// Objects of a thread that a mix puts and deletes. No two requests at once change one, so that a store finds what is deleted.
 #[derive(Debug)]
 pub struct Written {
-    /// Whether each of its objects is there, by its place.
-    is_there: Vec<bool>,
+    places: Vec<Place>,
     /// The places of those that are there, oldest first, from `first` on around the end.
     order: Vec<u32>,
     first: usize,
     count: usize,
+    puts: usize,
     /// Deletions that had nothing to delete.
     owed: u64,
+}
+
+/// What is known of one object.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    is_there: bool,
+    /// Requests under way that put or delete it: more than one only where there are more requests than objects.
+    changes: u32,
+    /// Whether a put began while another change was under way: which of them the store did last is unknown.
+    is_doubtful: bool,
 }
 
 impl Written {
     /// None yet, of this number of objects.
     #[must_use]
     pub fn new(objects: usize) -> Self {
-        Self { is_there: vec![false; objects], order: vec![0; objects], first: 0, count: 0, owed: 0 }
+        Self { places: vec![Place::default(); objects], order: vec![0; objects], first: 0, count: 0, puts: 0, owed: 0 }
     }
 
-    /// An object at a place was put.
-    pub fn add(&mut self, place: u64) {
-        let place = place as usize;
-        if self.is_there.get(place) == Some(&false) {
-            self.is_there[place] = true;
+    /// The place of the next object that no request changes, which is to be put.
+    fn put(&mut self) -> u64 {
+        let total = self.places.len();
+        let next = self.puts % total;
+        let ahead = (0..total).find(|ahead| self.places[(next + ahead) % total].changes == 0).unwrap_or(0);
+        self.puts += ahead + 1;
+        let number = (next + ahead) % total;
+        let place = &mut self.places[number];
+        place.is_doubtful |= place.changes > 0;
+        place.changes += 1;
+        number as u64
+    }
+
+    /// The place of the oldest object that no request changes, which is to be deleted.
+    fn take(&mut self) -> Option<u64> {
+        let total = self.order.len();
+        let at = |ahead: usize| (self.first + ahead) % total;
+        let ahead = (0..self.count).find(|&ahead| self.places[self.order[at(ahead)] as usize].changes == 0)?;
+        let number = self.order[at(ahead)];
+        for later in (0..ahead).rev() {
+            self.order[(self.first + later + 1) % total] = self.order[(self.first + later) % total];
+        }
+        self.first = (self.first + 1) % total;
+        self.count -= 1;
+        self.places[number as usize] = Place { is_there: false, changes: 1, is_doubtful: false };
+        Some(number.into())
+    }
+
+    /// A put or a deletion of an object at a place has ended: it may be deleted where it was put.
+    pub fn end(&mut self, place: u64, was_put: bool) {
+        let number = place as usize;
+        let Some(place) = self.places.get_mut(number) else { return };
+        place.changes = place.changes.saturating_sub(1);
+        if place.changes > 0 {
+            return;
+        }
+        if was_put && !place.is_doubtful && !place.is_there {
+            place.is_there = true;
             let end = (self.first + self.count) % self.order.len();
-            self.order[end] = place as u32;
+            self.order[end] = number as u32;
             self.count += 1;
         }
-    }
-
-    /// The place of the oldest object, which is to be deleted.
-    fn take(&mut self) -> Option<u64> {
-        if self.count == 0 {
-            return None;
-        }
-        let place = self.order[self.first];
-        self.first = (self.first + 1) % self.order.len();
-        self.count -= 1;
-        self.is_there[place as usize] = false;
-        Some(place.into())
+        self.places[number].is_doubtful = false;
     }
 
     /// What is done for an operation that chance has picked: a deletion waits until there is something to delete, and a put
-    /// replaces it. Gives the object's place where it is a deletion.
+    /// replaces it. Gives the object's place where it is put or deleted.
     pub fn settle(&mut self, picked: Operation) -> (Operation, Option<u64>) {
+        if picked == Operation::Delete {
+            self.owed += 1;
+        }
         match picked {
-            Operation::Delete => {
-                if let Some(place) = self.take() {
-                    return (Operation::Delete, Some(place));
-                }
-                self.owed += 1;
-                (Operation::Put, None)
-            }
-            Operation::Put if self.owed > 0 => match self.take() {
+            Operation::Put | Operation::Delete if self.owed > 0 => match self.take() {
                 Some(place) => {
                     self.owed -= 1;
                     (Operation::Delete, Some(place))
                 }
-                None => (Operation::Put, None),
+                None => (Operation::Put, Some(self.put())),
             },
+            Operation::Put => (Operation::Put, Some(self.put())),
             other => (other, None),
         }
     }
@@ -171,18 +200,51 @@ mod tests {
         }
     }
 
+    const PUT: Operation = Operation::Put;
+    const DELETE: Operation = Operation::Delete;
+
     #[test]
     fn only_what_was_put_is_deleted_oldest_first() {
         let mut written = Written::new(2);
-        assert_eq!(written.settle(Operation::Delete), (Operation::Put, None));
-        written.add(1);
-        written.add(0);
-        written.add(1);
-        assert_eq!(written.settle(Operation::Put), (Operation::Delete, Some(1)));
-        assert_eq!(written.settle(Operation::Delete), (Operation::Delete, Some(0)));
-        assert_eq!(written.settle(Operation::Put), (Operation::Put, None));
+        assert_eq!(written.settle(DELETE), (PUT, Some(0)));
+        assert_eq!(written.settle(DELETE), (PUT, Some(1)));
+        written.end(1, true);
+        written.end(0, true);
+        assert_eq!(written.settle(PUT), (DELETE, Some(1)));
+        assert_eq!(written.settle(PUT), (DELETE, Some(0)));
+        written.end(1, false);
+        written.end(0, false);
+        assert_eq!(written.settle(PUT), (PUT, Some(0)));
         assert_eq!(written.settle(Operation::Head), (Operation::Head, None));
-        written.add(9);
-        assert_eq!(written.settle(Operation::Delete), (Operation::Put, None));
+        written.end(9, true);
+        assert_eq!(written.settle(DELETE), (PUT, Some(1)));
+    }
+
+    #[test]
+    fn an_object_that_a_request_changes_is_neither_put_nor_deleted() {
+        let mut written = Written::new(3);
+        for place in 0..3 {
+            assert_eq!(written.settle(PUT), (PUT, Some(place)));
+            written.end(place, true);
+        }
+        assert_eq!(written.settle(PUT), (PUT, Some(0)));
+        assert_eq!(written.settle(DELETE), (DELETE, Some(1)));
+        assert_eq!(written.settle(PUT), (PUT, Some(2)));
+        written.end(0, true);
+        assert_eq!(written.settle(DELETE), (DELETE, Some(0)));
+    }
+
+    #[test]
+    fn what_was_put_during_another_change_is_not_deleted() {
+        let mut written = Written::new(1);
+        assert_eq!(written.settle(PUT), (PUT, Some(0)));
+        written.end(0, true);
+        assert_eq!(written.settle(DELETE), (DELETE, Some(0)));
+        assert_eq!(written.settle(PUT), (PUT, Some(0)));
+        written.end(0, false);
+        written.end(0, true);
+        assert_eq!(written.settle(DELETE), (PUT, Some(0)));
+        written.end(0, true);
+        assert_eq!(written.settle(DELETE), (DELETE, Some(0)));
     }
 }

@@ -90,11 +90,8 @@ pub struct Plan {
     every_ns: f64,
     first_ns: f64,
     taken: u64,
-    /// What a mix has put.
+    /// What a mix has put and deleted; nothing otherwise.
     written: Written,
-    /// Places of objects that a mix puts, and its puts so far.
-    places: u64,
-    puts: u64,
     first: u64,
     /// Requests that are to be tried again; as many as are in flight at most.
     again: Vec<Step>,
@@ -117,8 +114,6 @@ impl Plan {
             first_ns: every_ns * number as f64 / threads as f64,
             taken: 0,
             written: Written::new(room),
-            places,
-            puts: 0,
             first: number as u64,
             again: Vec::with_capacity(in_flight),
         }
@@ -189,22 +184,17 @@ impl Plan {
     /// The next request of a mix.
     fn mixed(&mut self, due_ns: u64) -> Step {
         let Work { objects, mix, .. } = self.work;
-        let (operation, deleted) = self.written.settle(mix.pick(&mut self.rng));
-        let (object, place) = match (operation, deleted) {
-            (_, Some(place)) => ((self.first + place * self.step) % objects, place),
-            (Operation::Put, None) => {
-                let place = self.puts % self.places;
-                self.puts += 1;
-                ((self.first + place * self.step) % objects, place)
-            }
-            _ => (self.rng.below(objects), 0),
-        };
-        Step { operation, object, range: None, due_ns, failures: 0, stage: Stage::Whole, slot: place as usize }
+        let (operation, place) = self.written.settle(mix.pick(&mut self.rng));
+        let object = place.map_or_else(|| self.rng.below(objects), |place| (self.first + place * self.step) % objects);
+        let slot = place.unwrap_or_default() as usize;
+        Step { operation, object, range: None, due_ns, failures: 0, stage: Stage::Whole, slot }
     }
 
-    /// A put is complete: what it wrote may be deleted.
-    pub fn wrote(&mut self, step: &Step) {
-        self.written.add(step.slot as u64);
+    /// A request has ended: what a mix has put may be deleted.
+    pub fn end(&mut self, step: &Step, is_done: bool) {
+        if matches!(step.operation, Operation::Put | Operation::Delete) {
+            self.written.end(step.slot as u64, is_done && step.operation == Operation::Put);
+        }
     }
 
     /// Puts back a request that failed.
@@ -321,10 +311,11 @@ mod tests {
                 Operation::Put => {
                     assert!([1, 3].contains(&step.object), "{step:?}");
                     there.insert(step.object);
-                    plan.wrote(&step);
+                    plan.end(&step, true);
                 }
                 Operation::Delete => {
                     assert!(there.remove(&step.object), "{step:?}");
+                    plan.end(&step, true);
                     deleted += 1;
                 }
                 _ => assert!(step.object < 5),

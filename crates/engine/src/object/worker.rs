@@ -356,9 +356,7 @@ impl<'a> Worker<'a> {
         let connection = &self.connections[number];
         let (step, moments) = (connection.sending().step, connection.moments());
         let Some(uploads) = &mut self.uploads else {
-            if step.operation == Operation::Put && self.shared.work.operation == Operation::Mixed {
-                self.plan.wrote(&step);
-            }
+            self.plan.end(&step, true);
             return self.tally.complete(step.operation, connection.sending().moved_bytes(), &moments);
         };
         match step.stage {
@@ -393,6 +391,7 @@ impl<'a> Worker<'a> {
             self.plan.repeat(step);
             return;
         }
+        self.plan.end(&step, false);
         let due_ns = self.uploads.as_mut().map_or(Some(step.due_ns), |uploads| uploads.fail(&step));
         if let Some(due_ns) = due_ns {
             self.tally.fail(step.operation, failure, due_ns, now);
