@@ -40,6 +40,8 @@ _MEAN = re.compile(r"(?i)\(\s*(?:avg|average|mean)\s*[:=]?\s*")
 _CLAUSE = re.compile(r"(?<!seq)(?<!rand)[.;!?]\s+", re.I)
 """Parts sentences: a sentence states parameters of the figures in it."""
 _READ_AND_WRITE = re.compile(r"(?i)\bread ?/ ?write\b")
+_OF_BLOCKS = re.compile(r"\s{0,40}[\d.]{1,8} ?[kKMG]i?B \w{2,12}(?=:)")
+"""``64KiB blocks:`` at the beginning of a line is its label."""
 _JOINING = re.compile(r"^\W*(?:and|or|to|vs\.?|versus|respectively)\b", re.I)
 _TO_A_HOST = re.compile(r"(?i)\b(?:up|down)load\b")
 """Words for a transfer between hosts, which a GPU's table uses for one to or from its memory."""
@@ -181,9 +183,8 @@ class _LineReader:
 
     def _take_quantities(self, line: str, quantities: list[Quantity]) -> None:
         results = _results(line, quantities)
-        # A row that begins with a size is of that size.
-        start = results[0][0].start if results and quantities[0].kind == "bytes" else quantities[0].start
-        first = _clean(line[: quantities[0].start]) or _clean(line[:start]) or _outside(line, quantities)
+        of_blocks = _OF_BLOCKS.match(line)
+        first = _clean(line[: of_blocks.end() if of_blocks else quantities[0].start]) or _outside(line, quantities)
         if len(results) < 2:
             rates = results[0] if results else []
             quantities = sorted({*rates, *(found for found in quantities if found.kind not in RATES)}, key=_start)
