@@ -153,3 +153,19 @@ def test_the_word_behind_a_rate_is_its_way() -> None:
 def test_a_spread_is_no_label() -> None:
     found = points("Scan/rows=10-8     1.87MB/s ± 8%   2.51MB/s ± 1%\n")
     assert [point.parameters["row"] for point in found] == ["Scan/rows=10-8", "Scan/rows=10-8"]
+
+
+def test_options_above_a_result_are_its_load() -> None:
+    text = (
+        "JobName: first\n  blocksize=4K filesize=2G iodepth=64 rw=randread\nread:\n"
+        "  IOPS=1200.500000 BW(KiB/s)=4802\n  iops: min=1100 max=1300 avg=1201.5\n\n"
+        "JobName: second\n  blocksize=128K filesize=2G iodepth=16 rw=randread\nread:\n"
+        "  IOPS=1000.500000 BW(KiB/s)=128064\n"
+    )
+    first, second = points(text)
+    assert first.throughput.value == 4802 * 1024
+    assert first.rate is not None and first.rate.value == 1200.5
+    assert {name: first.parameters[name] for name in ("bs", "iodepth", "rw")} == {
+        "bs": 4096, "iodepth": 64, "rw": "randread",
+    }  # fmt: skip
+    assert (second.parameters["bs"], second.parameters["iodepth"]) == (131072, 16)

@@ -8,7 +8,13 @@ from dataclasses import dataclass, field, replace
 
 from hwdyno.formats import printed
 from hwdyno.formats.column import FIGURES, PARAMETERS, parse_head, parse_pattern
-from hwdyno.formats.line_shapes import heads_above, read_listed, take_estimates, ways_behind
+from hwdyno.formats.line_shapes import (
+    heads_above,
+    is_of_settings,
+    read_listed,
+    take_estimates,
+    ways_behind,
+)
 from hwdyno.formats.row import make_point
 from hwdyno.formats.table_resource import UNKNOWN, find_by_words
 from hwdyno.model.quantities import PrintedNumber, Quantity, find_quantities, number_in
@@ -127,6 +133,8 @@ class _LineReader:
         if not rates and (match := _COMMAND.match(line)):
             self.section, self.command = "", _options(match[1])
             self._end_block()
+        elif not rates and is_of_settings(line):
+            self.command = _options(line)
         elif (listed := read_listed(line)) is not None:
             if listed.subject != self.section:
                 self.section = listed.subject
@@ -315,7 +323,7 @@ def _is_bare(line: _Line) -> bool:
 def _point(block: list[_Line]) -> Measurement | None:
     numbers = {name: number for line in block for name, number in line.numbers.items()}
     parameters = dict(block[0].given)
-    if len(block) == 1:
+    if len(block) == 1 and block[0].label:
         parameters = {"row": block[0].label, **parameters}
     requested = parameters.pop("request_rate", None)
     return make_point(parameters, numbers, **({"requested_operations_s": requested} if requested else {}))

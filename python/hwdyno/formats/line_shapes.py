@@ -18,6 +18,10 @@ _LISTED = re.compile(
     r"(?P<figure>\d[\d.]{0,30}(?:E-?\d{1,2})?)"
 )
 """``[READ], AverageLatency(us), 1657.3``: what it is of, the figure's name with its unit, and the figure."""
+_UNIT_IN_NAME = re.compile(r"\b([A-Za-z]\w{0,20})\(([kKMG]i?B/s)\)=(\d[\d.]{0,20})(?![\w.])")
+"""``BW(KiB/s)=51159``."""
+_OPTION = r"[a-z]\w{0,30}=[\w./-]{1,40}"
+_SETTINGS = re.compile(rf"\s{{0,40}}{_OPTION}(?:[ \t]{{1,4}}{_OPTION}){{1,20}}\s{{0,40}}")
 _SPREAD = re.compile(r"(?<=/s) {1,3}(?:±|\+/-) {0,2}\d[\d.]{0,8} ?%")
 """``1.87MB/s ± 8%``."""
 _DOING = re.compile(r"\s{1,4}(read|writ)(?:ing|es?|s)?\b", re.I)
@@ -36,8 +40,14 @@ class ListedFigure:
 
 def take_estimates(line: str) -> str:
     """The line with the estimate alone of each interval, and the mean of what is printed beside its last value."""
+    line = _UNIT_IN_NAME.sub(r"\1=\3 \2", line) if "/s)=" in line else line
     line = _SPREAD.sub("", line) if "±" in line or "+/-" in line else line
     return _MEAN.sub(r"\1 ", _INTERVAL.sub(r"\1", line)) if "[" in line or "(avg" in line else line
+
+
+def is_of_settings(line: str) -> bool:
+    """Whether a line has options of a test and nothing else: ``blocksize=4K iodepth=64 rw=randread``."""
+    return line.count("=") > 1 and _SETTINGS.fullmatch(line) is not None
 
 
 def ways_behind(line: str, quantities: Sequence[Quantity]) -> list[str]:
