@@ -169,3 +169,14 @@ def test_options_above_a_result_are_its_load() -> None:
         "bs": 4096, "iodepth": 64, "rw": "randread",
     }  # fmt: skip
     assert (second.parameters["bs"], second.parameters["iodepth"]) == (131072, 16)
+
+
+def test_a_count_beside_its_rate_is_no_rate() -> None:
+    text = (
+        "Total IO\nthread |       bytes     |     I/Os     |    MiB/s   |  I/O per s |  file\n"
+        "------------------------------------------------------------------\n"
+        "     0 |      1353888563 |        20657 |     129.11 |    2064.17 | made.dat\n"
+    )
+    (point,) = points(text)
+    assert point.throughput.value == 129.11 * MIB
+    assert point.rate is not None and point.rate.value == 2064.17
