@@ -8,6 +8,13 @@ from dataclasses import dataclass, field, replace
 
 from hwdyno.formats import printed
 from hwdyno.formats.column import FIGURES, PARAMETERS, parse_head, parse_pattern
+from hwdyno.formats.line_shapes import (
+    heads_above,
+    is_of_settings,
+    read_listed,
+    take_estimates,
+    ways_behind,
+)
 from hwdyno.formats.row import make_point
 from hwdyno.formats.table_resource import UNKNOWN, find_by_words
 from hwdyno.model.quantities import PrintedNumber, Quantity, find_quantities, number_in
@@ -25,7 +32,12 @@ _OPTION = re.compile(r"(?<![\w-])-{0,2}([A-Za-z][\w-]{0,30})[= ]([\w.:/]{1,60})(
 _COMMAND = re.compile(
     r"^\s*(?:[$#>]\s+|\w+@\w\S*[$#]\s+)?((?:sudo\s+)?[a-z][\w./-]{1,30}(?:\s+(?:-{1,2}[\w-]+|[a-z_]+)(?:=\S+)?)+.*)$"
 )
-_SECTION = re.compile(r"\s*(?:#{1,6}\s+(?P<marked>.{1,80}?)|(?P<above>[^\s:=][^:=]{0,58}?)\s*:)\s*")
+_SECTION = re.compile(
+    r"\s*(?:#{1,6}\s+(?P<marked>.{1,80}?)|(?:={2,9} )?(?P<ruled>[^=:]{1,60}) ={2,80}|"
+    r"(?P<above>[^\s:=][^:=]{0,58}?)\s*:)\s*"
+)
+_NAME_ALONE = re.compile(r"[A-Za-z][\w/.:<>,-]{2,79}\s*")
+"""A word at the beginning of a line, which the lines with indentation below it are of."""
 _ONE = re.compile(r"\s*(?P<head>[^\s:=][^:=]{0,60}?)\s*[:=]\s*(?P<figure>\d[\d.,']{0,30})\s*")
 """``read, MiB/s:  6.92``: the unit is in the words, or in those above."""
 _NAMED = re.compile(r"(?i)\b(?:iops|tps|qps)\s{0,2}[=:]\s{0,2}(\d[\d.,]{0,30}[kM]?)(?![\w./])")
@@ -34,6 +46,8 @@ _MEAN = re.compile(r"(?i)\(\s*(?:avg|average|mean)\s*[:=]?\s*")
 _CLAUSE = re.compile(r"(?<!seq)(?<!rand)[.;!?]\s+", re.I)
 """Parts sentences: a sentence states parameters of the figures in it."""
 _READ_AND_WRITE = re.compile(r"(?i)\bread ?/ ?write\b")
+_OF_BLOCKS = re.compile(r"\s{0,40}[\d.]{1,8} ?[kKMG]i?B \w{2,12}(?=:)")
+"""``64KiB blocks:`` at the beginning of a line is its label."""
 _JOINING = re.compile(r"^\W*(?:and|or|to|vs\.?|versus|respectively)\b", re.I)
 _TO_A_HOST = re.compile(r"(?i)\b(?:up|down)load\b")
 """Words for a transfer between hosts, which a GPU's table uses for one to or from its memory."""
@@ -54,6 +68,7 @@ _TOOLS = (
     ("dd", "storage", re.compile(r"^\d+ bytes\b.*\bcopied,", re.M)),
     ("hdparm", "storage", re.compile(r"^\s*Timing (?:O_DIRECT |buffered |cached )*(?:disk )?reads:", re.M)),
     ("sysbench", "", re.compile(r"^\s*(?:sysbench \d|\$?\s*sysbench\b|\d[\d.]* Mi?B transferred \()", re.M)),
+    ("cryptsetup", "compute", re.compile(r"^#? *Algorithm \| +Key \| +Encryption \|", re.M)),
     ("google-benchmark", "", re.compile(r"^Benchmark\s+Time\s+CPU\s+Iterations", re.M)),
 )
 """Tools without a reader, by what they print: their names and what they measure come from it, and no figure."""
@@ -105,9 +120,12 @@ class _LineReader:
         """Whether the last line was a heading."""
         self.command: dict[str, str] = {}
         self.heads: list[str] = []
+        self.words_above = ""
+        """The last line without figures, which may be the heads of columns."""
 
     def take(self, line: str) -> None:
         """Take one line."""
+        line = take_estimates(line)
         # A hostile text has a million lines: most need neither.
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")] if "|" in line else []
         quantities = [found for found in find_quantities(line) if found.kind]
@@ -115,9 +133,16 @@ class _LineReader:
         if not rates and (match := _COMMAND.match(line)):
             self.section, self.command = "", _options(match[1])
             self._end_block()
-        elif match := _SECTION.fullmatch(line):
-            if match["marked"]:
-                self.chapter, self.section, self.above = _clean(match["marked"]), "", ""
+        elif not rates and is_of_settings(line):
+            self.command = _options(line)
+        elif (listed := read_listed(line)) is not None:
+            if listed.subject != self.section:
+                self.section = listed.subject
+                self._end_block()
+            self._take_one(listed.head, listed.figure)
+        elif (match := _SECTION.fullmatch(line)) and not (match["marked"] and len(cells) > 2):
+            if marked := match["marked"] or match["ruled"]:
+                self.chapter, self.section, self.above = _clean(marked), "", ""
             else:
                 heading = _clean(match["above"])
                 self.section = f"{self.above}, {heading}" if self.is_heading and self.above else heading
@@ -141,6 +166,11 @@ class _LineReader:
         elif not line.strip():
             self._end_block()
             return
+        elif _NAME_ALONE.fullmatch(line):
+            self.section, self.above = line.strip(), ""
+            self._end_block()
+        if not quantities:
+            self.words_above = line
         self.is_heading = False
 
     def _end_block(self) -> None:
@@ -160,15 +190,30 @@ class _LineReader:
                 self.lines.append(self._line(f"{cells[0]} {named}", numbers))
 
     def _take_quantities(self, line: str, quantities: list[Quantity]) -> None:
-        first = _clean(line[: quantities[0].start]) or _outside(line, quantities)
         results = _results(line, quantities)
+        of_blocks = _OF_BLOCKS.match(line)
+        first = _clean(line[: of_blocks.end() if of_blocks else quantities[0].start]) or _outside(line, quantities)
         if len(results) < 2:
             rates = results[0] if results else []
             quantities = sorted({*rates, *(found for found in quantities if found.kind not in RATES)}, key=_start)
-            self._take_result(first, quantities)
+            named = _NAMED.search(line, 0, quantities[0].start)
+            rate = number_in(named[1]) if named and rates and "operations/s" not in {of.kind for of in rates} else None
+            if named and rate is not None:
+                first = _clean(line[: named.start()])
+            self._take_result(first, quantities, rate=rate)
             return
         if not re.search(r"\w", first):
             return  # Columns without heads.
+        heads = heads_above(self.words_above, [result[0] for result in results])
+        if heads:
+            for head, result in zip(heads, results, strict=True):
+                # 128b in front of a cipher's rate is its key's length, and no block's.
+                self._take_result(f"{_clean(line[: results[0][0].start])} {head}", result, is_alone=False)
+            return
+        if ways := ways_behind(line, [result[0] for result in results]):
+            for way, result in zip(ways, results, strict=True):
+                self._take_result(f"{first} {way}", result)
+            return
         ends = [0, *(result[-1].end for result in results)]
         between = [line[end : result[0].start] for end, result in zip(ends, results, strict=False)]
         is_pair = len(results) == 2 and _READ_AND_WRITE.search(first) and between[1].strip() == "/"
@@ -180,8 +225,12 @@ class _LineReader:
                 # Words between two figures may be of the one before.
                 self._take_result(label or first, result, is_alone=not at or words.rstrip().endswith((":", "=")))
 
-    def _take_result(self, label: str, quantities: list[Quantity], *, is_alone: bool = True) -> None:
+    def _take_result(
+        self, label: str, quantities: list[Quantity], *, is_alone: bool = True, rate: PrintedNumber | None = None
+    ) -> None:
         numbers = _numbers(label, quantities)
+        if rate is not None:
+            numbers["iops"] = replace(rate, unit=None)
         if numbers and not _NOT_FIGURES.search(label):
             line = self._line(label, numbers)
             self.lines.append(line if is_alone else replace(line, given={}))
@@ -274,7 +323,7 @@ def _is_bare(line: _Line) -> bool:
 def _point(block: list[_Line]) -> Measurement | None:
     numbers = {name: number for line in block for name, number in line.numbers.items()}
     parameters = dict(block[0].given)
-    if len(block) == 1:
+    if len(block) == 1 and block[0].label:
         parameters = {"row": block[0].label, **parameters}
     requested = parameters.pop("request_rate", None)
     return make_point(parameters, numbers, **({"requested_operations_s": requested} if requested else {}))

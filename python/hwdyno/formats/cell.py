@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 
 from hwdyno.formats.column import SIZES, given_in
 from hwdyno.model.quantities import PrintedNumber, number_in
 from hwdyno.model.unit_readings import Unit
 from hwdyno.model.units import BINARY, DECIMAL
 from hwdyno.model.words import Scalar
+
+_OF_ONE = re.compile(r"[\d.,]{1,20} ?[A-Za-zµμ/]{1,10} [a-z][a-z-]{1,30}")
+
+
+def has_several_figures(cell: str) -> bool:
+    """Whether a cell has figures of several things: ``1.5ms read, 12 ms update``."""
+    first, comma, second = cell.partition(", ")
+    return bool(comma) and _OF_ONE.fullmatch(first) is not None and _OF_ONE.fullmatch(second) is not None
+
+
+def has_rates_of_many_kinds(cells: Iterable[str]) -> bool:
+    """Whether cells of a column have rates of more than one kind: a row's unit is no other row's."""
+    units = [number.unit for cell in cells if (number := number_in(cell)) is not None and number.unit]
+    return len({unit.kind for unit in units} & {"bytes/s", "operations/s", "FLOP/s"}) > 1
 
 
 def parse_flag(cell: str) -> bool | None:

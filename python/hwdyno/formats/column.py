@@ -305,6 +305,8 @@ _BLOCK = re.compile(
     r"(\d{1,7}(?:\.\d)?) ?([kmg])(i?)b?\b(?! ?(?:/ ?[s\d]|per s))"
     r"|(?<![\d.,])\b(\d{1,7}) ?(?:b|bytes)\b(?! ?(?:/ ?s|per s))"
 )
+_OF_BLOCKS = re.compile(r"\b(?:bs|blocks?|block ?size|transfers?|xfer|chunks?)\b")
+"""Words without which GiB are rather a file's."""
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\br(?:a?nd)(?:om)?[ _-]*(?:read|rd)s?\b|\breads? random\b"), "randread"),
     (re.compile(r"\br(?:a?nd)(?:om)?[ _-]*(?:writes?|wr)\b"), "randwrite"),
@@ -364,7 +366,8 @@ def given_in(text: str) -> tuple[Parameters, str]:
         text = f"{text[: match.start()]} {text[match.end() :]}"
     if match := _BLOCK.search(text):
         factor = BINARY[match[2]] if match[2] else 1.0
-        found["bs"] = int(float(match[1] or match[4]) * factor)
+        if match[2] != "g" or _OF_BLOCKS.search(text):
+            found["bs"] = int(float(match[1] or match[4]) * factor)
         text = f"{text[: match.start()]} {text[match.end() :]}"
     text = " ".join(text.split())
     for patterns, name in ((_COPIES, "operation"), (_PATTERNS, "rw")):
@@ -390,10 +393,12 @@ def parse_pattern(cell: str) -> Parameters:
             share = int(match[1]) if match[2].startswith("read") else 100 - int(match[1])
         else:
             first, second = (int(match[3]), int(match[4])) if match[3] else (int(match[5]), int(match[6]))
-            share = first if first + second == 100 else round(100 * first / (first + second)) if first + second else 0
+            is_named = re.search("[a-z]", match[0]) is not None
+            is_share = is_named or first + second in {10, 100} or min(first, second) == 1
+            share = round(100 * first / (first + second)) if is_share and first + second else -1
         if 0 <= share <= 100:
             found["rwmixread"] = share
-        text = f"{text[: match.start()]} {text[match.end() :]}"
+            text = f"{text[: match.start()]} {text[match.end() :]}"
     named, _ = given_in(text)
     if "rwmixread" in found and named.get("rw") in {"read", "write", "rw"} and "seq" not in text:
         named.pop("rw")

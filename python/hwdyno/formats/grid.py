@@ -216,10 +216,14 @@ def _cells(line: str) -> list[str]:
 # --- CSV, tabs and aligned columns
 
 
+_SHELL_TIME = re.compile(r"(?:real|user|sys)\s{1,8}\d{1,4}m[\d.,]{1,9}s$")
+"""What a shell's ``time`` prints of a command, which is no table."""
+
+
 def _read_separated(text: str) -> Iterator[tuple[str, list[list[str]]]]:
     """Blocks of lines that one separator cuts into like numbers of cells."""
     title, block, was_comment = "", list[str](), False
-    lines = [*text.splitlines(), "", ""]
+    lines = ["" if _SHELL_TIME.match(line) else line for line in [*text.splitlines(), "", ""]]
     for line, following in pairwise(lines):
         comment = line.lstrip().startswith("#")
         if comment and (heads := _heads_in(line, following)):

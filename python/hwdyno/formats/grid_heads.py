@@ -23,8 +23,13 @@ MARKS = {":", "=", "|", "-", "->"}
 
 def are_figures(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     """Whether the first line of three columns or more is a result, as all others are: they have no heads."""
+    last = number_in(heads[-1]) if is_number(heads[0]) else None
+    if last is not None and last.unit is not None and last.unit.kind in {"bytes/s", "operations/s"}:
+        return True  # Figures before a rate with its unit are a result.
     if sum(head not in MARKS for head in heads) < 3:
         return False
+    if is_number(heads[-1]) and heads[-2].endswith(")") and unit_readings(heads[-2])[0]:
+        return True  # A name with its unit right before its figure.
     for at, head in enumerate(heads):
         first, cells = number_in(head), [number_in(row[at]) for row in rows if row[at]]
         if first is None or first.unit is None or not cells:

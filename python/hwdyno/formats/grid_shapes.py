@@ -18,12 +18,13 @@ MISSING = {"", "-", "–", "—", "N/A", "n/a", "NA", "nan", "null", "None", "n/
 _WORDS = {"bytes/s": "bandwidth", "bits or bytes": "bandwidth", "operations/s": "IOPS", "FLOP/s": "FLOP/s"}
 _BETWEEN = re.compile(r"[\s()\[\],;/|=@:*]*")
 _OCCUPANCY = re.compile(r"(?i)occ(?:upancy)?\b|sm ?blocks?\b|warps?\b")
+_COUNT = re.compile(r"(?i)i/?os|ops|operations|requests|transactions|messages|queries")
 _PLAIN_HEAD = ("test", "result")
 
 
 def with_one_unit_a_column(grid: Grid, maps: Mapping[str, str]) -> Grid:
     """The table with heads where it has none, its corner's unit in its title, and a column for each kind of rate."""
-    return _parted_by_kind(_with_corner(_with_heads(_with_thread_blocks(_with_unique_heads(grid)))), maps)
+    return _parted_by_kind(_with_corner(_with_heads(_with_thread_blocks(_with_counts(_with_unique_heads(grid))))), maps)
 
 
 def _with_unique_heads(grid: Grid) -> Grid:
@@ -33,6 +34,15 @@ def _with_unique_heads(grid: Grid) -> Grid:
         before = sum(known == head for known in grid.heads[: len(heads)])
         is_result = before and head.strip() and parse_head(head).quantity in {*FIGURES, "label"}
         heads.append(f"{head} (#{before + 1})" if is_result else head)
+    return replace(grid, heads=tuple(heads))
+
+
+def _with_counts(grid: Grid) -> Grid:
+    """``I/Os`` beside ``I/O per s`` is how many there were, and no rate."""
+    rates = [head for head in grid.heads if parse_head(head).quantity == "iops" and parse_head(head).units]
+    if not rates:
+        return grid
+    heads = ("completed" if _COUNT.fullmatch(head.strip()) else head for head in grid.heads)
     return replace(grid, heads=tuple(heads))
 
 

@@ -32,7 +32,7 @@ def read(text: str, name: str) -> Run:
         part = part.partition("SUMMARY time")[0]
         tasks = list(_TASKS.finditer(text[: head.start()]))
         for test, most, least, mean, _ in _ROW.findall(part):
-            parameters: Parameters = {"test": test.lower(), "ranks": int(tasks[-1][1]) if tasks else 1}
+            parameters: Parameters = {"test": test.lower(), **({"ranks": int(tasks[-1][1])} if tasks else {})}
             made = make_point(parameters, figures(iops=number(mean), iops_max=number(most), iops_min=number(least)))
             points += [made] if made else []
     version = _VERSION.search(text)

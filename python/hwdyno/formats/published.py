@@ -247,8 +247,9 @@ class _Table:
         by_row = column.inferred == BY_ROW
         if unit is not None and kind and not by_row and unit.kind not in {kind, "bits or bytes"}:
             unit = None
-        chosen = unit or column.unit
-        if chosen is None and number.unit is not None and kind and number.unit.kind not in {kind, "short"}:
+        chosen = unit or (None if by_row else column.unit)
+        of_another = number.unit is not None and bool(kind) and number.unit.kind not in {kind, "short"}
+        if chosen is None and (by_row or of_another):
             return None  # Its cell names a unit of something else, and nothing names one of this.
         value = number.value * (chosen.factor if chosen else 1.0)
         if not abs(value) <= LARGEST or (value and abs(value) < SMALLEST):

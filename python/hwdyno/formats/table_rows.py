@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hwdyno.formats.cell import parameter_value, parse_flag
+from hwdyno.formats.cell import has_rates_of_many_kinds, has_several_figures, parameter_value, parse_flag
 from hwdyno.formats.column import COUNTS, FIGURES, PARAMETERS, SIZES, Meaning, given_in, parse_head, parse_pattern
 from hwdyno.formats.grid import Grid
 from hwdyno.formats.languages import in_english
@@ -154,6 +154,9 @@ def read_columns(grid: Grid, maps: Mapping[str, str]) -> list[Column]:
             meaning = replace(parse_head(meaning.unit.name), given=meaning.given, statistic=meaning.statistic)
         elif _by_cells(meaning) and _kind_of_cells(grid, at) in {*BY_KIND} - {"1"}:
             meaning = replace(meaning, quantity=BY_KIND[_kind_of_cells(grid, at)])
+            if meaning.quantity in {"bw", "iops", "flops"} and has_rates_of_many_kinds(row[at] for row in grid.rows):
+                found.append(Column(at, head, meaning, "", Unit("", 1.0, ""), BY_ROW))
+                continue
         key = ""
         if meaning.quantity in {"label", "percent"}:
             words = " ".join(re.findall(r"[a-z0-9/]+", in_english(head).lower().replace("_", " ")))
@@ -326,7 +329,7 @@ def read_rows(grid: Grid, columns: Sequence[Column]) -> list[TableRow]:
             if not cell or cell in {"-", "–", "—", "N/A", "n/a", "NA", "nan", "null", "None"}:
                 continue
             if column.is_figure:
-                number = number_in(cell)
+                number = number_in(cell) if not has_several_figures(cell) else None
                 if number is not None and not (number.unit and number.unit.kind == TRANSFERS):
                     numbers[column.at] = number
             elif meaning.quantity == "rw":

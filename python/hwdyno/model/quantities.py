@@ -29,11 +29,16 @@ _FACTORS = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
 _SPREAD = re.compile(r"(?:±|\+/-)\s{0,2}\d[\d.,]{0,20}\s*")
 """What a mean varies by, between it and its unit."""
 _WAY = re.compile(r"(?:read|write) (?=iops\b)", re.I)
+_CLOCK = re.compile(r"(\d{1,4})m(\d{1,2}(?:[.,]\d{1,9})?)s(?![A-Za-z\d])")
+"""``3m30.919s``, as a shell's ``time`` prints it."""
 _RANGE = re.compile(r"(?:[A-Za-z%]{1,6}(?:/s)?\s+)?(?:[-–…]|to\b|\.\.)\s*\d")
 
 
 def number_in(cell: str) -> PrintedNumber | None:
     """The number that a cell begins with; none for words, empty cells and what is out of range."""
+    if clock := _CLOCK.match(cell):
+        seconds = 60 * float(clock[1]) + float(clock[2].replace(",", "."))
+        return PrintedNumber(seconds, 0.0, Unit("s", 1.0, "s"))
     parts = split_number(cell)
     if parts is None:
         return None
@@ -105,7 +110,8 @@ def find_quantities(text: str) -> Iterator[Quantity]:
     at = 0
     while start := _STARTS.search(text, at):
         at = start.end()
-        if found := _NUMBER_AND_UNIT.match(text[start.start() : start.start() + LONGEST]):
+        quantity = text[start.start() : start.start() + LONGEST]
+        if found := _CLOCK.match(quantity) or _NUMBER_AND_UNIT.match(quantity):
             number = number_in(found[0])
             if number is not None and number.unit is not None and number.unit.kind != "short":
                 at = start.start() + found.end()

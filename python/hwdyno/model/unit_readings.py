@@ -54,7 +54,7 @@ _TIME_EACH = re.compile(
     r"(?<![A-Za-z0-9])(nanoseconds?|nsecs?|ns|microseconds?|usecs?|us|milliseconds?|msecs?|ms|seconds?|secs?|s)"
     r"(?:\s?/\s?|\s+per\s+)(?:[a-z]{0,10} )?(?:ops?|operations?|it|iters?|iterations?|i/?os?|requests?|req|steps?"
     r"|calls?|tok(?:ens?)?|images?|samples?|accesse?s?|messages?|queries|query|batch(?:es)?|epochs?|loops?|items?"
-    r"|elem(?:ent)?s?)(?![A-Za-z])",
+    r"|elem(?:ent)?s?|files?|objects?)(?![A-Za-z])",
     re.I,
 )
 """``ns/op``, ``s/it``: the time of one, the inverse of a rate."""

@@ -1,0 +1,182 @@
+"""Results of storage, databases and processors as people post them: listed names, rows of several kinds, intervals."""
+
+from __future__ import annotations
+
+import pytest
+from hwdyno import formats
+from hwdyno.formats.column import parse_pattern
+from hwdyno.model.quantities import find_quantities, number_in
+from hwdyno.model.words import Measurement
+
+MIB = float(1 << 20)
+
+
+def points(text: str) -> list[Measurement]:
+    runs = formats.read_every(text, "post.txt")[0]
+    return [point for run in runs for result in run.experiments for point in result.points]
+
+
+FIGURES: dict[str, tuple[str, list[tuple[float, str]]]] = {
+    "a shell's time is no rate": (
+        "fillseq : 2.000 micros/op 500000 ops/sec; 55.0 MB/s\nreal\t1m3.939s\nuser\t0m41.962s\nsys\t0m2.829s\n",
+        [(55e6, "bytes/s")],
+    ),
+    "rates of several kinds in a column": (
+        "|   ITEM     |   VALUE       |\n|---|---|\n| Write big  | 512.5 MiB/s   |\n| Write many |  44.0 files/s |\n"
+        "| Read many  | 700.0 files/s |\n| Calls      | 17000 calls   |\n",
+        [(512.5 * MIB, "bytes/s"), (44.0, "operations/s"), (700.0, "operations/s")],
+    ),
+    "listed names": (
+        "[OVERALL], RunTime(ms), 20000\n[OVERALL], Throughput(ops/sec), 4786.25\n[READ], Operations, 499\n"
+        "[READ], AverageLatency(us), 1600.5\n[READ], LatencyVariance(us), 3.4E8\n"
+        "[READ], 99thPercentileLatency(us), 7000\n",
+        [(4786.25, "operations/s"), (1600.5e-6, "s")],
+    ),
+    "an interval is one figure": (
+        "hash/size/0\n         time:   [205.2 ns 205.4 ns 205.6 ns]\n"
+        "         thrpt:  [370.5 MiB/s 376.0 MiB/s 380.5 MiB/s]\n",
+        [(376 * MIB, "bytes/s")],
+    ),
+    "a mean before its unit": (
+        "[RUN #1 100%, 9 secs] 0 threads: 900 ops, 3500 (avg:  3600) ops/sec, 111.0MB/sec (avg: 112.5MB/sec)\n",
+        [(112.5e6, "bytes/s")],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_figures_are_read(name: str) -> None:
+    text, expected = FIGURES[name]
+    found = [(point.throughput.value, point.throughput.unit) for point in points(text)]
+    assert [unit for _, unit in found] == [unit for _, unit in expected]
+    assert [value for value, _ in found] == pytest.approx([value for value, _ in expected])
+
+
+def test_a_listed_percentile_is_of_its_mean() -> None:
+    (_, read) = points(FIGURES["listed names"][0])
+    assert read.latency_ns is not None and read.latency_ns.p99 == pytest.approx(7e6)
+    assert read.parameters["section"] == "READ"
+
+
+def test_a_name_above_indented_figures_labels_them() -> None:
+    (point,) = points(FIGURES["an interval is one figure"][0])
+    assert point.parameters["section"] == "hash/size/0"
+
+
+def test_heads_right_above_label_figures() -> None:
+    text = (
+        "#  Algorithm | Key |  Encryption |  Decryption\n"
+        "     aes-one   128b    11.0 MiB/s    12.0 MiB/s\n     aes-two   256b     9.0 MiB/s     9.5 MiB/s\n"
+    )
+    found = points(text)
+    assert [point.parameters["row"] for point in found[:2]] == ["aes-one 128b Encryption", "aes-one 128b Decryption"]
+    assert all("bs" not in point.parameters for point in found)
+
+
+def test_ruled_headings_label_rates() -> None:
+    text = "".join(f"====== {name} ======\n  10 requests\n125.50 requests per second\n\n" for name in ("SET", "GET"))
+    assert [point.parameters["section"] for point in points(text)] == ["SET", "GET"]
+
+
+def test_a_rate_stands_beside_its_bandwidth() -> None:
+    (point,) = points("out-disk-32G-2020-02-14@08:18:  write: IOPS=255, BW=256MiB/s (268MB/s)(32.0GiB/128135msec)\n")
+    assert point.rate is not None and point.rate.value == 255
+    assert point.parameters["rw"] == "write"
+    assert not {"rwmixread", "bs"} & {*point.parameters}
+
+
+def test_two_latencies_in_a_cell_are_none() -> None:
+    text = "| Load | Throughput (ops/sec) | Latency (ms) |\n|---|---|---|\n| A | 3700 | 1.5ms read, 12 ms update |\n"
+    (point,) = points(text)
+    assert point.throughput.value == 3700
+    assert point.latency_ns is None
+
+
+def test_tasks_that_are_not_stated_are_unknown() -> None:
+    text = "SUMMARY rate: (of 1 iterations)\n   File creation :  200.000  100.000  150.000  10.000\n"
+    (point,) = points(text)
+    assert "ranks" not in point.parameters
+
+
+@pytest.mark.parametrize(
+    ("words", "share"), [("read 70/30", 70), ("7:3 mix", 70), ("1:1", 50), ("at 08:18", None), ("32/31", None)]
+)
+def test_only_a_whole_is_a_mix(words: str, share: int | None) -> None:
+    assert parse_pattern(words).get("rwmixread") == share
+
+
+def test_a_time_of_minutes_is_in_seconds() -> None:
+    number = number_in("3m30.5s")
+    assert number is not None and number.value == 210.5
+    assert [found.base for found in find_quantities("real 3m30.5s")] == [210.5]
+
+
+RADOS = """rados bench -p made 2 write
+Maintaining 16 concurrent writes of 4096 bytes to objects of size 4096 for up to 2 seconds or 0 objects
+  sec Cur ops   started  finished  avg MB/s  cur MB/s last lat(s)  avg lat(s)
+    0       0         0         0         0         0           -           0
+    1      16       416       400     1.500     1.500    0.038000    0.040000
+    2      16       816       800     1.625     1.625    0.041000    0.042000
+Total time run:         2.0
+Total writes made:      800
+Write size:             4096
+"""
+
+
+def test_totals_of_an_object_store_are_read() -> None:
+    (point,) = points(RADOS + "Bandwidth (MB/sec):     1.75\nAverage IOPS:   448\nAverage Latency(s):     0.035\n")
+    assert point.throughput.value == 1.75 * MIB
+    assert point.rate is not None and point.rate.value == 448
+    assert point.latency_ns is not None and point.latency_ns.mean == pytest.approx(35e6)
+    assert point.parameters == {"rw": "write", "bs": 4096, "iodepth": 16}
+
+
+def test_totals_that_were_cut_are_the_last_row() -> None:
+    (point,) = points(RADOS)
+    assert point.throughput.value == 1.625 * MIB
+    assert point.latency_ns is not None and point.latency_ns.mean == pytest.approx(42e6)
+
+
+def test_a_first_line_of_figures_is_no_head() -> None:
+    text = "Aligned reads:\n0.5KiB blocks:   5880 sectors/s,  3.01 MB/s\n  1KiB blocks:   7890 sectors/s,  4.03 MB/s\n"
+    found = points(text)
+    assert [point.throughput.value for point in found] == pytest.approx([3.01e6, 4.03e6])
+    assert [point.rate.value for point in found if point.rate] == [5880, 7890]
+    assert [point.parameters["row"] for point in found] == ["0.5KiB blocks", "1KiB blocks"]
+
+
+def test_the_word_behind_a_rate_is_its_way() -> None:
+    found = points("The share now does 1.5 GB/s writing and 2.5 GB/s reading.\n")
+    assert [point.parameters["rw"] for point in found] == ["write", "read"]
+
+
+def test_a_spread_is_no_label() -> None:
+    found = points("Scan/rows=10-8     1.87MB/s ± 8%   2.51MB/s ± 1%\n")
+    assert [point.parameters["row"] for point in found] == ["Scan/rows=10-8", "Scan/rows=10-8"]
+
+
+def test_options_above_a_result_are_its_load() -> None:
+    text = (
+        "JobName: first\n  blocksize=4K filesize=2G iodepth=64 rw=randread\nread:\n"
+        "  IOPS=1200.500000 BW(KiB/s)=4802\n  iops: min=1100 max=1300 avg=1201.5\n\n"
+        "JobName: second\n  blocksize=128K filesize=2G iodepth=16 rw=randread\nread:\n"
+        "  IOPS=1000.500000 BW(KiB/s)=128064\n"
+    )
+    first, second = points(text)
+    assert first.throughput.value == 4802 * 1024
+    assert first.rate is not None and first.rate.value == 1200.5
+    assert {name: first.parameters[name] for name in ("bs", "iodepth", "rw")} == {
+        "bs": 4096, "iodepth": 64, "rw": "randread",
+    }  # fmt: skip
+    assert (second.parameters["bs"], second.parameters["iodepth"]) == (131072, 16)
+
+
+def test_a_count_beside_its_rate_is_no_rate() -> None:
+    text = (
+        "Total IO\nthread |       bytes     |     I/Os     |    MiB/s   |  I/O per s |  file\n"
+        "------------------------------------------------------------------\n"
+        "     0 |      1353888563 |        20657 |     129.11 |    2064.17 | made.dat\n"
+    )
+    (point,) = points(text)
+    assert point.throughput.value == 129.11 * MIB
+    assert point.rate is not None and point.rate.value == 2064.17
