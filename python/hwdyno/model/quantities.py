@@ -29,6 +29,8 @@ _FACTORS = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
 _SPREAD = re.compile(r"(?:±|\+/-)\s{0,2}\d[\d.,]{0,20}\s*")
 """What a mean varies by, between it and its unit."""
 _WAY = re.compile(r"(?:read|write) (?=iops\b)", re.I)
+_UNIT_ASIDE = re.compile(r"\(([A-Za-z]{1,12}/s(?:ec)?)\)\s*$")
+"""A rate's unit in brackets behind its number: ``250.5 (op/s)``."""
 _RANGE = re.compile(r"(?:[A-Za-z%]{1,6}(?:/s)?\s+)?(?:[-–…]|to\b|\.\.)\s*\d")
 
 
@@ -52,6 +54,8 @@ def number_in(cell: str) -> PrintedNumber | None:
     scale, unit = 1.0, None
     if named := _NAMED_FACTOR.match(after):
         scale, after = _FACTORS[named[1].lower()], after[named.end() :]
+    if (aside := _UNIT_ASIDE.match(after)) and unit_readings(aside[1])[0]:
+        after = aside[1]
     after = _WAY.sub("", after, 1) if after[:1] in "rwRW" else after
     if word := _UNIT.match(after):
         short = re.fullmatch(r"([kKMG])", word[0])
