@@ -16,8 +16,10 @@ from hwdyno.formats.line_shapes import (
     ways_behind,
 )
 from hwdyno.formats.row import make_point
+from hwdyno.formats.statistics_line import find_statistics
 from hwdyno.formats.table_resource import UNKNOWN, find_by_words
 from hwdyno.model.quantities import PrintedNumber, Quantity, find_quantities, number_in
+from hwdyno.model.unit_readings import counted_in
 from hwdyno.model.units import as_number
 from hwdyno.model.words import Measurement, Parameters, Run, UserError
 
@@ -28,7 +30,7 @@ MAX_LINES = 2 * printed.MAX_POINTS
 """Lines of figures, and ends of blocks between them."""
 RATES = {"bytes/s": "bw", "operations/s": "iops", "FLOP/s": "flops"}
 """What a figure is by the kind of its unit; a time or a size alone may be anything, so their words must say it."""
-_OPTION = re.compile(r"(?<![\w-])-{0,2}([A-Za-z][\w-]{0,30})[= ]([\w.:/]{1,60})(?=\s|$)")
+_OPTION = re.compile(r"(?<![\w-])(?:-{1,2}([A-Za-z][\w-]{0,30})[= ]|([A-Za-z][\w-]{0,30})=)([\w.:/]{1,60})(?=\s|$)")
 _COMMAND = re.compile(
     r"^\s*(?:[$#>]\s+|\w+@\w\S*[$#]\s+)?((?:sudo\s+)?[a-z][\w./-]{1,30}(?:\s+(?:-{1,2}[\w-]+|[a-z_]+)(?:=\S+)?)+.*)$"
 )
@@ -38,8 +40,18 @@ _SECTION = re.compile(
 )
 _NAME_ALONE = re.compile(r"[A-Za-z][\w/.:<>,-]{2,79}\s*")
 """A word at the beginning of a line, which the lines with indentation below it are of."""
-_ONE = re.compile(r"\s*(?P<head>[^\s:=][^:=]{0,60}?)\s*[:=]\s*(?P<figure>\d[\d.,']{0,30})\s*")
+_ONE = re.compile(
+    r"\s*(?P<head>[^\s:=][^:=]{0,60}?)\s*[:=]\s*(?P<figure>\d[\d.,']{0,30})\s*(?:\[[#\w/]{1,20}\])?"
+    r"\s*(?:\(mean\))?\s*"
+)
 """``read, MiB/s:  6.92``: the unit is in the words, or in those above."""
+_UNIT_HEADING = re.compile(r"\s*(?P<head>[A-Za-z][^:=|]{0,58}\((?P<unit>[A-Za-z/]{2,10})\))\s*")
+"""``Word scan (GBPS)`` above lines without units."""
+_PER_SECOND = re.compile(
+    r"\s*(?P<head>[A-Za-z_][\w /-]{0,60})[ .]{0,80}[:=]\s{0,40}(?:\d[\d,]{0,20}\s{1,20})?(?P<figure>\d[\d.,]{0,30})/s\b"
+    r"(?![^\n]*\d)"
+)
+"""``requests...: 1000  98.5/s``: the words say of what."""
 _NAMED = re.compile(r"(?i)\b(?:iops|tps|qps)\s{0,2}[=:]\s{0,2}(\d[\d.,]{0,30}[kM]?)(?![\w./])")
 """``IOPS=729856, …`` and ``tps = 108.8 (…)``: the name of the figure is its unit."""
 _MEAN = re.compile(r"(?i)\(\s*(?:avg|average|mean)\s*[:=]?\s*")
@@ -53,12 +65,19 @@ _TO_A_HOST = re.compile(r"(?i)\b(?:up|down)load\b")
 """Words for a transfer between hosts, which a GPU's table uses for one to or from its memory."""
 _SAME = 1.01
 """Greatest ratio of two figures that are one in two units."""
+_OF_TOKENS = {"ttft", "tpot", "itl", "e2el"}
+"""Times of a serving test that its tools print by these letters alone."""
 _IN_BRACKETS = re.compile(r"\((\d[\d.,]{0,20}[kM]?)\)")
 _BARS = re.compile(r"[\s|:=*#_.,(\-–—>]+$|^[\s|:=*#_.,)\-–—>]+")
 _NOT_FIGURES = re.compile(
-    r"\b(?:limit|limited|max(?:imum)? (?:speed|rate)|advertised|rated|up to|theoretical|link|interface|bus)\b", re.I
+    r"\b(?:limit|limited|max(?:imum)? (?:speed|rate)|advertised|rated|up to|theoretical|link|interface|bus|"
+    r"(?:would|should) be)\b",
+    re.I,
 )
 """Words of what a device is sold with; a text that states it has not measured it."""
+_SENTENCE = re.compile(r"(?<=[A-Za-z0-9)][.?!]) (?=[A-Z])")
+_PROSE = 120
+"""Characters from which on a line is parted into its sentences."""
 _WRITES_TO = re.compile(r"\bof=(?!/dev/(?:null|zero)\b)\S")
 _COPY_PROGRESS = re.compile(
     r"(?<!records out\n)(?:^\d{1,20} bytes\b[^\n]{0,120}\bcopied,[^\n]{0,60}\n)+(?=\d{1,15}\+\d{1,9} records in)", re.M
@@ -87,7 +106,9 @@ def read_by_shape(text: str, name: str) -> tuple[Run, str] | None:
     """The Run of a text's labelled figures, and how it was read; none where it has no figure with a unit."""
     found = _LineReader()
     for line in _COPY_PROGRESS.sub("", text).splitlines():
-        found.take(line[:LONGEST_LINE])
+        cut = line[:LONGEST_LINE]
+        for sentence in _SENTENCE.split(line[: 4 * LONGEST_LINE]) if len(line) > _PROSE and "|" not in cut else [cut]:
+            found.take(sentence[:LONGEST_LINE])
         if len(found.lines) > MAX_LINES:
             raise UserError(f"{name} has more than {printed.MAX_POINTS} results; split the file")
     points = [point for block in _blocks(found.lines) if (point := _point(block)) is not None]
@@ -99,6 +120,9 @@ def read_by_shape(text: str, name: str) -> tuple[Run, str] | None:
     has_bytes = any(point.throughput.unit == "bytes/s" for point in points)
     found_of = (of for of in map(find_by_words, (labels, text)) if of != UNKNOWN and (of != "compute" or not has_bytes))
     resource = of_tool or ("gpu" if is_copied else next(found_of, UNKNOWN))
+    units = [number.unit for line in found.lines if line is not None for number in line.numbers.values()]
+    if resource in {"gpu", UNKNOWN} and any(unit is not None and counted_in(unit.name) == "token" for unit in units):
+        resource = "inference"
     made = printed.experiment(f"{resource}.text", f"Figures of {tool}", "table", "row", points)
     says = f"read by shape, {resource}: the words before a figure are its label"
     return printed.run(NAME, tool, text, name, [made]), says
@@ -118,6 +142,8 @@ class _LineReader:
         """The last line that ends in a colon."""
         self.is_heading = False
         """Whether the last line was a heading."""
+        self.unit = ""
+        """The unit at the end of the heading above."""
         self.command: dict[str, str] = {}
         self.heads: list[str] = []
         self.words_above = ""
@@ -140,7 +166,13 @@ class _LineReader:
                 self.section = listed.subject
                 self._end_block()
             self._take_one(listed.head, listed.figure)
+        elif not quantities and (match := _UNIT_HEADING.fullmatch(line)) and parse_head(f"({match['unit']})").unit:
+            self.section = self.above = _clean(match["head"])
+            self.unit, self.is_heading = match["unit"], False
+            self._end_block()
+            return
         elif (match := _SECTION.fullmatch(line)) and not (match["marked"] and len(cells) > 2):
+            self.unit = ""
             if marked := match["marked"] or match["ruled"]:
                 self.chapter, self.section, self.above = _clean(marked), "", ""
             else:
@@ -152,6 +184,10 @@ class _LineReader:
             return
         elif len(cells) > 1 and len(rates) > 1:
             self._take_cells(cells)
+        elif not rates and (numbers := find_statistics(line, quantities)):
+            self.lines += [self._line(_clean(line[: quantities[0].start].rpartition(":")[0]), numbers), None]
+        elif not rates and (match := _PER_SECOND.match(line)) and (number := number_in(match["figure"])) is not None:
+            self.lines.append(self._line(_clean(match["head"]), {"iops": replace(number, unit=None)}))
         elif not rates and (match := _NAMED.search(line)) and (number := number_in(match[1])) is not None:
             label = _clean(line[: match.end() - len(match[1])])
             self.lines.append(self._line(label, {"iops": replace(number, unit=None)}))
@@ -237,7 +273,7 @@ class _LineReader:
 
     def _take_one(self, head: str, figure: str) -> None:
         """A number whose unit is in the words before it, or in those above."""
-        for words in (head, f"{self.section} {head}"):
+        for words in (head, f"{self.section} {head}", *([f"{head} ({self.unit})"] if self.unit else [])):
             meaning = parse_head(words)
             name = meaning.quantity if meaning.quantity in RATES.values() else ""
             name = "lat" if meaning.quantity == "lat" and not meaning.remainder else name
@@ -281,7 +317,8 @@ def _numbers(label: str, quantities: list[Quantity]) -> dict[str, PrintedNumber]
         (first, *others) = quantities
         unit = first.number.unit
         meaning = parse_head(f"{label} ({unit.name})") if unit is not None else None
-        if meaning is not None and meaning.quantity == "lat" and not others and not meaning.remainder:
+        is_latency = meaning is not None and meaning.quantity == "lat" and not others
+        if meaning is not None and is_latency and (not meaning.remainder or meaning.remainder in _OF_TOKENS):
             found["lat" + (f"_{meaning.statistic}" if meaning.statistic else "")] = _in_base(first)
         return found
     times = [quantity for quantity in quantities if quantity.kind == "s"]
@@ -346,7 +383,7 @@ def _parameters(command: Mapping[str, str], label: str) -> Parameters:
 
 
 def _options(command: str) -> dict[str, str]:
-    return {match[1].lower().replace("-", "_"): match[2] for match in _OPTION.finditer(command)}
+    return {(match[1] or match[2]).lower().replace("-", "_"): match[3] for match in _OPTION.finditer(command)}
 
 
 def _outside(line: str, quantities: list[Quantity]) -> str:

@@ -21,10 +21,13 @@ from hwdyno.system import foreign
 _QUOTED = re.compile(r"^(?:>|&gt;)+ ?", re.M)
 
 
-# "12:06:53 DEBUG| [stdout] " of a test's log, "2024-01-02T03:04:05.678Z stdout F " of a container's.
+# "12:06:53 DEBUG| [stdout] " of a test's log, "2024-01-02T03:04:05.678Z stdout F " of a container's,
+# "Jan 02 03:04:05 host program[12]: " of a system's, "2024/01/02 03:04:05 " of a Go program's.
 _LOGGED = re.compile(
     r"^(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?Z? ?"
-    r"(?:(?:DEBUG|INFO|WARNING|WARN|ERROR) ?[|:]|std(?:out|err) F)(?: \[std(?:out|err)\])? ?",
+    r"(?:(?:DEBUG|INFO|WARNING|WARN|ERROR) ?[|:]|std(?:out|err) F)(?: \[std(?:out|err)\])? ?|"
+    r"^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]{1,60} [\w./@-]{1,60}(?:\[\d{1,9}\])?: |"
+    r"^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d(?:\.\d{1,9})? (?=[A-Za-z=\[])",
     re.M,
 )
 
@@ -37,7 +40,11 @@ _BLANK_LINES = re.compile(r"\n[^\S\n]*\n[^\S\n]*\n\s*\n")
 
 
 _FENCE = re.compile(r"^[ \t]{0,16}(?:```|~~~)[^\n]*$", re.M)
-_BOLD = re.compile(r"\*\*(\d[\d.,]{0,30})\*\*")
+_BOLD = re.compile(r"\*\*(\d[\d.,]{0,30}(?: ?[A-Za-zµ/]{1,12})?)\*\*")
+_RULE = re.compile(r"^[ \t]{0,64}([├┝┠┡┢╞╟╠][─━═╌╍\u253c-\u254b\u256a-\u256c]{3,500}[┤┥┨┩┪╡╢╣])[ \t]*$", re.M)
+"""The rule below the head of a framed table; a tree's branches have words behind them."""
+_FRAME = re.compile(r"^[ \t]{0,64}[┌┏╒╔└┗╘╚][─━═┬┳╤╦┴┻╧╩]{3,500}[┐┓╕╗┘┛╛╝][ \t]*\n?", re.M)
+_SIDES = str.maketrans("│┃║", "|||")
 _COMMENT = re.compile(r"^[ \t]{0,16}#[ \t]?", re.M)
 
 
@@ -57,8 +64,16 @@ def strip_quotes(text: str) -> str:
     """A text without the marks that mail, Markdown, a log or a comment puts around its lines and figures."""
     text = _QUOTED.sub("", text) if text.startswith(">") or "\n>" in text else text
     text = _BOLD.sub(r"\1", _FENCE.sub("", _LOGGED.sub("", text)))
+    if _RULE.search(text):
+        text = _FRAME.sub("", _RULE.sub(_as_pipes, text)).translate(_SIDES)
     is_comment = all(line.lstrip().startswith("#") for line in text.splitlines() if line.strip())
     return _COMMENT.sub("", text) if is_comment else text
+
+
+def _as_pipes(rule: re.Match[str]) -> str:
+    """The rule below a framed table's head, as Markdown writes it."""
+    cells = len(re.findall(r"[─━═]+", rule[1]))
+    return "|" + "---|" * cells
 
 
 def read_every(text: str, name: str, maps: Mapping[str, str] | None = None) -> tuple[list[Run], list[str]]:

@@ -9,9 +9,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html.parser import HTMLParser
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from hwdyno.formats.grid_heads import are_figures, columns_in_groups, is_number, spread_heads, with_wide_heads
+from hwdyno.model.quantities import find_quantities
 from hwdyno.model.unit_readings import unit_readings
 from hwdyno.model.words import UserError
 
@@ -78,6 +79,7 @@ def find_grids(text: str, *, marked: bool = False) -> list[Grid]:
     if marked:
         return []
     found = [grid for title, rows in _read_separated(text) for grid in _grid(title, rows)]
+    found = [grid for grid in found if not _is_label_list(grid)]
     rows = [] if found else _single_spaced([line for line in text.splitlines() if line.strip()])
     if rows and len(rows[0]) > len(rows[1]):
         raise UserError(
@@ -85,6 +87,18 @@ def find_grids(text: str, *, marked: bool = False) -> list[Grid]:
             "may belong to the column before or after; separate the cells by commas or tabs"
         )
     return found or list(_grid("", rows))
+
+
+def _is_label_list(grid: Grid) -> bool:
+    """Whether its lines are words with a colon and what they name, of several kinds, or its heads are a sentence's."""
+    if any(head.count("(") > head.count(")") for head in grid.heads) and ")" in grid.heads[-1]:
+        return True
+    lines = [grid.heads, *grid.rows]
+    if len(grid.heads) != 2 or not all(line[0].endswith(":") for line in lines):
+        return False
+    values = [[found.kind for found in find_quantities(line[1]) if found.kind] for line in lines]
+    kinds = {*chain.from_iterable(values), *("" for value in values if not value)}
+    return any(map(any, values)) and (len(kinds) > 1 or any(len(value) > 1 for value in values))
 
 
 def _grid(title: str, rows: Sequence[Sequence[str]]) -> Iterator[Grid]:

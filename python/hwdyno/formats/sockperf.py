@@ -19,8 +19,8 @@ _COUNTS = re.compile(
     r"Valid Duration\] RunTime=([\d.]+) sec; SentMessages=(\d{1,18}); ReceivedMessages=(\d{1,18})\b", re.ASCII
 )
 _ENDS = {
-    "lat_max": re.compile(r"<MAX> observation\s*=\s*([\d.]+)"),
-    "lat_min": re.compile(r"<MIN> observation\s*=\s*([\d.]+)"),
+    "lat_max": re.compile(r"(?<!\w)<?MAX>? observation\s*=\s*([\d.]+)"),
+    "lat_min": re.compile(r"(?<!\w)<?MIN>? observation\s*=\s*([\d.]+)"),
 }
 _PERCENTILE = re.compile(r"percentile (\d\d)\.(\d{3})\s*=\s*([\d.]+)")
 _RATE = re.compile(r"Summary: Message Rate is (\d+) \[msg/sec\]")

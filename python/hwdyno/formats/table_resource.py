@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from hwdyno.formats.languages import in_english
 from hwdyno.formats.table_labels import TableRow
 from hwdyno.formats.table_rows import Column
+from hwdyno.model.quantities import PrintedNumber
 from hwdyno.model.unit_readings import counted_in
 
 _RESOURCE_WORDS = (
     ("training", r"mlperf|dlio|unet3d|resnet|cosmoflow|accelerator utili|training"),
-    ("inference", r"\bvllm\b|\bllama\.cpp\b|\bttft\b|\btpot\b|\btokens? ?(?:/|per) ?s"),
+    ("inference", r"\bvllm\b|\bllama\.cpp\b|\bllms?\b|\bttft\b|\btpot\b|\btokens? ?(?:/|per) ?s"),
     (
         "gpu",
         r"\bgpus?\b|cuda|\b(?:nccl|rccl|oneccl)\b|"
@@ -46,11 +47,19 @@ def _rate_words(columns: Sequence[Column], rows: Sequence[TableRow]) -> set[str]
     return {counted_in(unit.name) for unit in units}
 
 
-def _are_below_a_microsecond(columns: Sequence[Column], rows: Sequence[TableRow]) -> bool:
-    """Whether every latency is: a system call alone takes a tenth of that, so no storage answers in it."""
+def _latencies(columns: Sequence[Column], rows: Sequence[TableRow]) -> list[PrintedNumber]:
     latencies = [column for column in columns if column.meaning.quantity == "lat"]
-    numbers = [number for column in latencies for row in rows if (number := row.numbers.get(column.at))]
-    return bool(numbers) and all(number.unit and number.value * number.unit.factor < 1e-6 for number in numbers)
+    return [number for column in latencies for row in rows if (number := row.numbers.get(column.at))]
+
+
+SYSTEM_CALL_S, MEMORY_S = 1e-6, 1e-5
+"""A system call alone takes a tenth of the first, so no storage answers in it; no load waits longer for the second."""
+
+
+def _are_below(limit: float, columns: Sequence[Column], rows: Sequence[TableRow]) -> bool:
+    """Whether there are latencies, and each is below a limit."""
+    numbers = _latencies(columns, rows)
+    return bool(numbers) and all(number.unit and number.value * number.unit.factor < limit for number in numbers)
 
 
 BEGINNING = 1 << 16
@@ -109,16 +118,15 @@ def find_resource(columns: Sequence[Column], rows: Sequence[TableRow], context: 
         return "compute"
     if "iops" in names and _OF_SAMPLES.search(words):
         return "training"
-    if names.isdisjoint({"iops", "bw"}) and _are_below_a_microsecond(columns, rows):
+    if names.isdisjoint({"iops", "bw"}) and _are_below(SYSTEM_CALL_S, columns, rows):
         return "memory"
-    if "iops" in names or "rw" in names or "rw" in given:
+    if "iops" in names or "rw" in given or any("rw" in row.parameters for row in rows):
         return "storage"
     for text in texts[1:]:
         for name, pattern in _RESOURCES:
             if pattern.search(text):
                 return name
-    if any(
-        unit.name == "ns" for column in columns for unit in column.meaning.units if column.meaning.quantity == "lat"
-    ):
+    times = [unit.name for column in columns for unit in column.meaning.units if column.meaning.quantity == "lat"]
+    if "ns" in times and not any(number.value * 1e-9 > MEMORY_S for number in _latencies(columns, rows)):
         return "memory"
     return "storage" if "bs" in names else UNKNOWN

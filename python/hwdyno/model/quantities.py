@@ -31,6 +31,8 @@ _SPREAD = re.compile(r"(?:±|\+/-)\s{0,2}\d[\d.,]{0,20}\s*")
 _WAY = re.compile(r"(?:read|write) (?=iops\b)", re.I)
 _CLOCK = re.compile(r"(\d{1,4})m(\d{1,2}(?:[.,]\d{1,9})?)s(?![A-Za-z\d])")
 """``3m30.919s``, as a shell's ``time`` prints it."""
+_UNIT_ASIDE = re.compile(r"\(([A-Za-z]{1,12}/s(?:ec)?)\)\s*$")
+"""A rate's unit in brackets behind its number: ``250.5 (op/s)``."""
 _RANGE = re.compile(r"(?:[A-Za-z%]{1,6}(?:/s)?\s+)?(?:[-–…]|to\b|\.\.)\s*\d")
 
 
@@ -57,6 +59,8 @@ def number_in(cell: str) -> PrintedNumber | None:
     scale, unit = 1.0, None
     if named := _NAMED_FACTOR.match(after):
         scale, after = _FACTORS[named[1].lower()], after[named.end() :]
+    if (aside := _UNIT_ASIDE.match(after)) and unit_readings(aside[1])[0]:
+        after = aside[1]
     after = _WAY.sub("", after, 1) if after[:1] in "rwRW" else after
     if word := _UNIT.match(after):
         short = re.fullmatch(r"([kKMG])", word[0])
