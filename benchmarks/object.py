@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from hwdyno.analysis.estimates import median_interval
 from hwdyno.model.histogram import Histogram
@@ -34,6 +35,7 @@ from benchmarks import Bench, BenchError, BenchmarkRow, Parameters, Reading, Tar
 BUCKET = "bench"
 KEYS = {"AWS_ACCESS_KEY_ID": "hwdyno", "AWS_SECRET_ACCESS_KEY": secrets.token_hex(16), "AWS_REGION": "us-east-1"}
 START_S = 30.0
+CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 TAIL, SMALL_GET_US = Target(at_most=5), Target(at_most=25)
 TAIL_CONNECTIONS, TAIL_THREADS = 1024, 2
 FAST = Target(at_least=3.3e9)
@@ -181,7 +183,9 @@ def _compare(bench: Bench, case: Case, endpoint: str) -> Iterator[BenchmarkRow]:
         ]
     finally:
         bench.run(OBJECT_REMOVAL, place)
-    yield _figure(case.title, case.unit, [costs[""] for costs in found], case.goal, at="versitygw")
+    # What bbr paces is sent by timers, which on loopback take their time from the client.
+    control = CONTROL.read_text().strip()
+    yield _figure(case.title, case.unit, [costs[""] for costs in found], case.goal, at=f"versitygw, {control}")
     for other in (*peers, "our TCP alone"):
         yield make_row(f"{case.title} | {other}", case.unit, [(costs[""], costs[other]) for costs in found])
 
