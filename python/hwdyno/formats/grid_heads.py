@@ -10,6 +10,7 @@ from hwdyno.model.unit_readings import unit_readings
 
 _NUMBER = re.compile(r"[~≈<>]?\s*[-+]?\d(?!\d*[x×][\dA-Za-z])")
 """``2x64`` is a name."""
+_FIGURE_ALONE = re.compile(r"[-+]?\d[\d.,']{0,30}")
 
 
 def is_number(cell: str) -> bool:
@@ -28,7 +29,7 @@ def are_figures(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
         return True  # Figures before a rate with its unit are a result.
     if sum(head not in MARKS for head in heads) < 3:
         return False
-    if is_number(heads[-1]) and heads[-2].endswith(")") and unit_readings(heads[-2])[0]:
+    if _FIGURE_ALONE.fullmatch(heads[-1]) and heads[-2].endswith(")") and unit_readings(heads[-2])[0]:
         return True  # A name with its unit right before its figure.
     for at, head in enumerate(heads):
         first, cells = number_in(head), [number_in(row[at]) for row in rows if row[at]]
