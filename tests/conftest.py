@@ -52,12 +52,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     What is long has half an hour on a machine that does other work, where it states no limit itself.
     """
     for item in items:
-        if item.get_closest_marker("long") and not item.get_closest_marker("timeout"):
-            item.add_marker(pytest.mark.timeout(1800))
         module = item.getparent(pytest.Module)
         names = {} if module is None else vars(module.obj)
         if names.get("sample") is sample or names.get("MACHINES") is MACHINES:
             item.add_marker("sampled")
+        is_long = item.get_closest_marker("long") or ("HWDYNO_TEST_WHOLE" in os.environ and "sampled" in item.keywords)
+        if is_long and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(1800))
 
 
 def pytest_collection_finish() -> None:
