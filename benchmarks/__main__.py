@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import math
 import pkgutil
 import shutil
 import sys
@@ -80,6 +81,8 @@ def _arguments() -> argparse.Namespace:
     args = parser.parse_args()
     if not args.path.is_dir():
         parser.error(f"--path {args.path}: no such directory; name one on the storage to measure")
+    if args.pairs < 1 or not 0 < args.runtime < math.inf:
+        parser.error(f"--pairs {args.pairs} --runtime {args.runtime:g}: at least one pair, of more than 0 seconds")
     return args
 
 

@@ -202,7 +202,8 @@ def _find_peers(bench: Bench) -> dict[str, str]:
     """The Python of each other client that is installed: this one, or that of ``HWDYNO_OBSTORE`` and the like."""
     found = {peer: os.environ.get(f"HWDYNO_{peer.upper()}") or sys.executable for peer in PEERS}
     for peer, python in list(found.items()):
-        if subprocess.run([python, "-c", f"import {peer}"], capture_output=True).returncode:
+        tried = [python, "-c", f"import {peer}"]
+        if not shutil.which(python) or subprocess.run(tried, capture_output=True).returncode:
             bench.says(f"object: no {peer}: pip install {peer}, or HWDYNO_{peer.upper()}=/a/python/that/has/it")
             del found[peer]
     return found

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from benchmarks import Bench, Target, make_row
+from benchmarks import object as object_benchmark
+from benchmarks.__main__ import main as benchmarks_main
 from benchmarks.memory import INTERVAL_S, LATENCY, Interval, _paced, agreement
 
 
@@ -63,3 +65,21 @@ def test_paced_traffic_is_held_to_the_law_in_the_time_that_it_had(stolen: float)
     rows = list(_paced(Bench(Path(), 3, 0.1, run, lambda _: None)))
     assert [row.ratio for row in rows] == pytest.approx([1.0] * len(rows))
     assert [row.title.split(",")[0] for row in rows][-1] == "traffic at a delay of 5000" and len(rows) >= 4
+
+
+@pytest.mark.parametrize("words", [("--pairs", "0"), ("--runtime", "-1"), ("--runtime", "nan")])
+def test_nothing_is_measured_without_a_pair_or_time(
+    words: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["benchmarks", *words])
+    with pytest.raises(SystemExit):
+        benchmarks_main()
+    assert "at least one pair, of more than 0 seconds" in capsys.readouterr().err
+
+
+def test_a_client_whose_python_is_not_there_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for peer in object_benchmark.PEERS:
+        monkeypatch.setenv(f"HWDYNO_{peer.upper()}", str(tmp_path / "python"))
+    lines: list[str] = []
+    bench = Bench(tmp_path, 1, 1.0, lambda *_: {}, lines.append)
+    assert object_benchmark._find_peers(bench) == {} and len(lines) == len(object_benchmark.PEERS)
