@@ -27,6 +27,7 @@ def test_two_quantities_differ_in_their_digits(first: str, second: str, words: s
 
 @pytest.mark.parametrize(("value", "words"), [
     (Value(43.3e9, "bytes/s", 22e9, 64.6e9), "43.3 GB/s ±49%"),
+    (Value(2.08e9, "bytes/s", 1.82e9, 2.69e9), "2,080 MB/s ±29%"),
     (Value(43.3e9, "bytes/s", 20e9, 66.6e9), "43.3 GB/s (20 to 67 GB/s)"),
     (Value(43.3e9, "bytes/s", 12e9, 95e9), "43.3 GB/s (12 to 95 GB/s)"),
     (Value(43.3e9, "bytes/s", 0.0, 135e9), "43.3 GB/s (few repeats)"),

@@ -144,6 +144,13 @@ def half_width(value: Value) -> float | None:
     return (value.high - value.low) / 2 / abs(value.value)
 
 
+def larger_side(value: Value) -> float | None:
+    """The larger distance from a value to an end of its interval, as a share of it: with ±, it covers both ends."""
+    if value.low is None or value.high is None or value.value == 0:
+        return None
+    return max(value.value - value.low, value.high - value.value) / abs(value.value)
+
+
 def ratio_interval(ours: Sequence[float], theirs: Sequence[float], confidence: float = CONFIDENCE) -> Value:
     """The geometric mean of the ratios ours / theirs of pairs, with a t interval in log space."""
     if len(ours) != len(theirs) or not ours:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hwdyno.analysis.ceilings.compute import LOOPS
-from hwdyno.analysis.estimates import half_width
+from hwdyno.analysis.estimates import half_width, larger_side
 from hwdyno.analysis.resources import HeadlineFigure, Resource, find, find_rate_word
 from hwdyno.analysis.resources.quoted import Configuration, distance, fits
 from hwdyno.explain.comparison.matching import DISBELIEVED
@@ -383,7 +383,7 @@ def _interval(run: Run, experiment: ExperimentResult, found: _Found, scale: figu
         source = point.throughput if same else None
     if source is None or source.value <= 0:
         return ""
-    width = half_width(source)
+    width = larger_side(source)
     if width is not None and width <= USELESS:
         return f"±{format_percent(width)}"
     if len(point.repeat_values) < MIN_REPEATS:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hwdyno.analysis.estimates import half_width
+from hwdyno.analysis.estimates import larger_side
 from hwdyno.analysis.resources import find
 from hwdyno.explain.findings.rule import USELESS
 from hwdyno.model.words import ExperimentResult, Run
@@ -85,8 +85,9 @@ def _share(run: Run, row: Headline, several: bool) -> dict[str, Any]:
     assert row.share is not None
     percent = 100 * row.share.of_ceiling
     value = run.experiments[row.experiment].points[row.point].throughput
-    half = half_width(value)
-    ends = (None, None) if half is None or half > USELESS else (percent * (1 - half), percent * (1 + half))
+    half = larger_side(value)
+    is_known = half is not None and half <= USELESS
+    ends = [percent * end / value.value if is_known and end is not None else None for end in (value.low, value.high)]
     mark = MARKS.get(row.state, " ?")
     return {
         "name": (f"{row.resource}: " if several else "") + row.title + mark,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from hwdyno.analysis.estimates import larger_side
 from hwdyno.analysis.resources import Resource, find, find_rate_word
 from hwdyno.explain.findings.commands import (
     add_launcher,
@@ -357,16 +358,16 @@ def _as_time(rate: Value | float) -> Value | float:
 
 
 def quantity(value: Value | float, unit: str = "", rate_word: str = "") -> str:
-    """A quantity with its unit once, and the half-width of its interval as a percentage: ``13.4 GB/s ±3.0%``.
+    """A quantity with its unit once, and the larger side of its interval as a percentage: ``13.4 GB/s ±3.0%``.
 
     An interval so wide that it says nothing is called so.
     """
     if not isinstance(value, Value):
         return format_quantity(value, unit, rate_word)
     alone = format_quantity(value.value, value.unit, rate_word)
-    if value.low is None or value.high is None or value.value <= 0:
+    half = larger_side(value)
+    if half is None or value.low is None or value.high is None or value.value < 0:
         return alone
-    half = max(value.value - value.low, value.high - value.value) / value.value
     if half <= USELESS:
         return f"{alone} ±{percent(half)}"
     low, high = (format_quantity(edge, value.unit, rate_word) for edge in (value.low, value.high))
