@@ -135,6 +135,7 @@ lint: lint-rust lint-python
 lint-rust:
 	cargo fmt --check
 	cargo clippy --locked --workspace --all-targets --quiet -- -D warnings
+	cargo metadata --locked --format-version 1 --manifest-path crates/engine/fuzz/Cargo.toml >/dev/null
 
 lint-python: setup
 	$(BIN)/ruff check --quiet .

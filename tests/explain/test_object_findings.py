@@ -134,12 +134,15 @@ def planted(seed: int) -> dict[str, Case]:
 
 def test_random_stores_show_what_was_planted() -> None:
     kinds = list(planted(0))
+    tried = set()
     for seed in range(sample(8, 200)):
-        # Every seed plants two faults in turn, and is clean besides.
-        for kind in {"clean", kinds[seed % len(kinds)], kinds[(seed * 5 + 3) % len(kinds)]}:
+        # Every seed plants three faults in turn, and is clean besides.
+        for kind in {"clean", *(kinds[(3 * seed + turn) % len(kinds)] for turn in range(3))}:
+            tried.add(kind)
             store, sweeps, rules = planted(seed)[kind]
             found = of_the_store(measured(store, *sweeps))
             assert set(found) == rules, (seed, kind, store, [finding.says for finding in found.values()])
+    assert tried == set(kinds)
 
 
 @pytest.mark.parametrize("kind", list(planted(0)))
