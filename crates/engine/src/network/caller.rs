@@ -101,7 +101,7 @@ pub fn send_hello(socket: &UdpSocket, timeout: Duration) -> io::Result<()> {
     socket.set_read_timeout(Some(Duration::from_millis(250)))?;
     let mut answer = [0; 64];
     while clock.now() < until {
-        match socket.send(HELLO).and_then(|_| socket.recv(&mut answer)) {
+        match net::send(socket, HELLO).and_then(|_| socket.recv(&mut answer)) {
             Ok(_) => return Ok(()),
             Err(error) if passing(&error) => {}
             Err(error) => return Err(error),
@@ -249,7 +249,7 @@ fn ping_datagrams(
             let tag = (serial << 11) | place as u32;
             outgoing[..4].copy_from_slice(&tag.to_be_bytes());
             places[place] = (clock.now(), tag);
-            if let Err(error) = socket.send(&outgoing) {
+            if let Err(error) = net::send(socket, &outgoing) {
                 if !passing(&error) {
                     return Err(error);
                 }

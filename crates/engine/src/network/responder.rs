@@ -60,14 +60,14 @@ fn answer_datagrams(socket: &UdpSocket, echo: &Echo, client: IpAddr, phase: &Pha
             match socket.recv(&mut buffer) {
                 Ok(length) => {
                     rest.came();
-                    let _ = socket.send(&buffer[..length]);
+                    let _ = net::send(socket, &buffer[..length]);
                 }
                 Err(_) => drop(rest.missed(socket)),
             }
         } else if let Ok((length, from)) = socket.recv_from(&mut buffer) {
             if from.ip().to_canonical() == client && length == HELLO.len() && buffer.starts_with(HELLO) {
                 connected = socket.connect(from).is_ok();
-                let _ = socket.send(HELLO);
+                let _ = net::send(socket, HELLO);
                 let _ = socket.set_nonblocking(echo.spin);
             }
         }

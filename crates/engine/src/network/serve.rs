@@ -219,7 +219,7 @@ fn open_datagrams(
         listener.connect(from)?;
         // The next one knocks at a new socket, which must exist before this one is answered.
         let next = net::udp_socket(&place.bound, &settings.socket)?;
-        listener.send(WELCOME)?;
+        net::send(&listener, WELCOME)?;
         known.push(from);
         opened.push(Carrier::Udp(std::mem::replace(&mut listener, next)));
     }

@@ -132,6 +132,16 @@ pub fn udp_socket(address: &SocketAddr, options: &Options) -> io::Result<UdpSock
     Ok(socket.into())
 }
 
+/// Sends a datagram to the address that the socket is connected to; a call that a signal cut is made again.
+pub fn send(socket: &UdpSocket, datagram: &[u8]) -> io::Result<usize> {
+    loop {
+        match socket.send(datagram) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            sent => return sent,
+        }
+    }
+}
+
 /// Takes up to `length` bytes that arrived without copying them anywhere (`MSG_TRUNC`, tcp(7)).
 pub fn skip(stream: &TcpStream, length: usize) -> io::Result<usize> {
     // SAFETY: with MSG_TRUNC a TCP socket writes nothing to the buffer, which may then be null (tcp(7)).

@@ -228,7 +228,8 @@ fn make_way(path: &Path) -> Result<(), Error> {
         Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
             return Err(Error::usage(format!("{} is a symbolic link: name a file that is free", path.display())))
         }
-        Err(_) => return Ok(()), // what keeps it from being made is found out there
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(Error::machine(format!("create the journal {}", path.display()), &error)),
     };
     match Journal::of_file(&file, path) {
         Ok(journal) if journal.has_ended() => {
