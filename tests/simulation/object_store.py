@@ -153,7 +153,8 @@ class SimulatedBucket(SimulatedHost):
         means = [(first_s + transfer_s) * factor for factor in store.endpoint_factors]
         alone_s = sum(means) / len(means)
         cost_s = store.cpu_s + (store.cpu_s_byte + (1 / store.tls_bytes_s if store.tls_bytes_s else 0.0)) * size
-        limits = [store.requests_s, threads * 0.97 / cost_s]
+        by_processors = min(threads, store.processors) / cost_s
+        limits = [store.requests_s, 0.97 * by_processors]
         if size:
             limits += [store.bytes_s / size, 0.985 * store.link_bytes_s / size]
         if self._is_cached(given):
@@ -167,7 +168,7 @@ class SimulatedBucket(SimulatedHost):
         rows = 10
         interval_s = runtime / rows
         rates = [rate * level * noisy(store.noise, draw, 2.0) for _ in range(rows)]
-        counts = count_operations(rates, interval_s, self._limit_s(size, in_flight, threads / cost_s))
+        counts = count_operations(rates, interval_s, self._limit_s(size, in_flight, by_processors))
         elapsed, count = rows * interval_s, sum(counts)
         mean_ns = in_flight / (count / elapsed) * 1e9 * (rate / sent)
         slower = mean_ns / (alone_s * 1e9)
