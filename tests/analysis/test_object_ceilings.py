@@ -68,6 +68,24 @@ def test_the_clients_threads_encrypt_on_a_fast_link() -> None:
     assert len(object_store.of_path(*make_run(with_concurrency(4, {**fast, "interface_bits_s": 1e10})))) == 1
 
 
+@pytest.mark.parametrize(
+    ("axis", "direction"), [("accelerators", "down"), ("threads", "down"), ("ranks", "turns"), ("users", "both")]
+)
+def test_tls_bounds_what_uses_a_store_as_files(axis: str, direction: str) -> None:
+    """Each rank, user or reader has a thread; more threads than processors encrypt no faster."""
+    for threads, formula in ((2, "2 threads x 1,000 MB/s"), (64, "4 processors x 1,000 MB/s")):
+        details = {**LINK, **TLS, "tls_bytes_cpu_s": 1e9, "interface_bits_s": 1e11, "loopback": False,
+                   "client_threads": threads}  # fmt: skip
+        made = replace(point(1e8, **{axis: threads}), details=details)
+        link, tls = object_store.of_path(*make_run(made))
+        assert (link.metric, tls.metric) == (f"object/{direction}", f"object/{direction}/{threads}")
+        assert tls.label == "TLS" and tls.formula.startswith(formula) and tls.value == min(threads, 4) * 1e9
+        assert find_bound(tls, {axis: threads}) is not None and find_bound(tls, {axis: threads + 1}) is None
+    near = {**NEAR, **TLS, "loopback_bytes_cpu_s": 2e9, "client_threads": 2}
+    (ceiling,) = object_store.of_path(*make_run(replace(point(1e8, **{axis: 2}), details=near)))
+    assert (ceiling.metric, ceiling.label) == (f"object/{direction}", "TCP and TLS over loopback")
+
+
 FAR = {**LINK, "loopback": False, "rtt_min_us": 1000.0, "window_bytes": 1e5}
 
 

@@ -15,6 +15,7 @@ import pytest
 from fuzz.commands import Case, cases, lay_out
 from here import sample, shortly
 from hwdyno import session
+from hwdyno.cli import watch
 from hwdyno.cli.main import main
 from hwdyno.measure import engine, peers
 from hwdyno.measure.engine import MachineError
@@ -66,6 +67,8 @@ def bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(engine, "survey", lambda *_: surveyed)
     monkeypatch.setattr(peers, "find_installed", lambda *_: ())
     monkeypatch.setattr(engine, "run", refuse)
+    # A watch has no end: its turns would be awaited for hours.
+    monkeypatch.setattr(watch, "_take_turns", lambda args, _every_s: watch.take_turn(args))
     return here
 
 

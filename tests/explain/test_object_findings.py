@@ -204,7 +204,9 @@ def test_tls_is_the_limit_of_busy_processors_alone() -> None:
     store, sweeps, _ = planted(5)["TLS"]
     run = measured(store, *sweeps)
     says = changed(run)["object_tls"].says
-    assert re.search(r"^TLS limits the client \(.*\): its threads are 9\d% busy, and encryption takes", says), says
+    assert re.search(
+        r"^TLS limits the client \(.*\): the processors that it uses are 9\d% busy, and encryption takes", says
+    ), says
     assert f"by {SUITE}" in says and "client_bound" not in changed(run)
     # A cipher that takes 29% of the busy time is not what a client mostly does.
     point = max(run.experiments[0].points, key=lambda point: point.bytes / point.elapsed_s)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from here import sample
@@ -14,14 +15,15 @@ from hwdyno.model.kernels import INFERENCE_KV_CACHE, OBJECT_REQUESTS, TRAINING_C
 from hwdyno.model.words import ExperimentResult, Finding, Measurement, Parameters, Run
 from made_experiment import made_experiment
 from made_training import point
-from simulation.object_store import SimulatedStore
+from simulation.object_store import SUITE, SimulatedStore
 from simulation.training_store import SimulatedTraining
 from style import find_faults
 
 RECORD, BATCH, READERS = 20_000_000, 7, 4
 PLACE = {"path": "s3://bench/data", "endpoint": "http://10.0.0.2:9000"}
 COMMAND = "hwdyno training --workload unet3d --path s3://bench/data --endpoint http://10.0.0.2:9000"
-ACCUSES = {"object_link", "object_repeated", "training_plain", "physical_ceiling", "training_law", "faults"}
+ACCUSES = {"object_link", "object_repeated", "training_plain", "physical_ceiling", "training_law", "faults",
+           "object_tls", "client_bound", "training_client_bound"}  # fmt: skip
 
 
 def measured(store: SimulatedStore, need_bytes_s: float) -> Run:
@@ -61,7 +63,9 @@ def of_loader(run: Run) -> dict[str, Finding]:
 def serves_bytes_s(store: SimulatedStore) -> float:
     """What a store serves the readers of 4 accelerators, about."""
     connection = min(store.connection_bytes_s, store.window_bytes / store.rtt_s)
-    return min(store.bytes_s, 0.985 * store.link_bytes_s, 4 * READERS * connection)
+    # Encryption takes what it leaves of the processors' time, so a store by TLS serves no more than they encrypt.
+    tls_bytes_s = min(16, store.processors) * store.tls_bytes_s or store.bytes_s
+    return min(tls_bytes_s, store.bytes_s, 0.985 * store.link_bytes_s, 4 * READERS * connection)
 
 
 def planted(seed: int) -> dict[str, tuple[SimulatedStore, float, set[str], str]]:
@@ -73,6 +77,18 @@ def planted(seed: int) -> dict[str, tuple[SimulatedStore, float, set[str], str]]
         "clean": (clean, draw.uniform(0.2, 0.8), set(), "No limit was reached"),
         "slow store": (clean, draw.uniform(1.5, 3.0), set(), "the store or the path to it"),
         "link": (narrow, draw.uniform(1.5, 3.0), {"object_link"}, "eth0's link"),
+        "clean by TLS": (
+            replace(clean, tls_bytes_s=draw.uniform(0.5, 2) * clean.bytes_s),
+            draw.uniform(0.2, 0.8),
+            set(),
+            "No limit was reached",
+        ),
+        "TLS": (
+            replace(clean, tls_bytes_s=draw.uniform(0.02, 0.1) * clean.bytes_s / 16, cpu_s_byte=1e-11, cpu_s=1e-9),
+            draw.uniform(1.5, 3.0),
+            {"object_tls"},
+            "TLS",
+        ),
         "refusals": (replace(clean, repeats=draw.uniform(0.02, 0.3)), 0.5, {"object_repeated"}, "No limit"),
         "loader": (replace(clean, loader=draw.uniform(0.3, 0.7)), 3.0, {"training_plain"}, "Limit not identified"),
     }
@@ -104,8 +120,8 @@ LINK = {"loopback": False, "interface": "eth0", "interface_bits_s": 1e10, "inter
 FULL = 1.25e9 * 1460 / 1538
 
 
-def _of_kernel(kernel: str, load: str, details: dict[str, object]) -> dict[str, Finding]:
-    made: Measurement = replace(point(1, 0.9), parameters={load: 4}, details={**LINK, **details})
+def _of_kernel(kernel: str, load: str, details: dict[str, object], **figures: Any) -> dict[str, Finding]:
+    made: Measurement = replace(point(1, 0.9), parameters={load: 4}, details={**LINK, **details}, **figures)
     resource = kernel.partition("_")[0]
     result = made_experiment(f"{resource}.x", resource, "?", load, kernel, (made,), fixed=PLACE)
     run = explain(Run("id", "", "", (SimulatedTraining().survey(),), "quick", COMMAND, (result,)))
@@ -124,3 +140,19 @@ def test_a_full_link_is_named_by_either_direction(kernel: str, load: str, names:
         found = _of_kernel(kernel, load, {full: 0.95 * FULL, other: 0.1 * FULL})
         assert "The link is the limit" in found["object_link"].says and "95% of" in found["object_link"].says
         assert "object_link" not in _of_kernel(kernel, load, {full: 0.85 * FULL, other: 0.85 * FULL})
+
+
+@pytest.mark.parametrize(("kernel", "load"), [(TRAINING_CHECKPOINT, "ranks"), (INFERENCE_KV_CACHE, "users")])
+def test_encryption_of_busy_ranks_and_users_is_named(kernel: str, load: str) -> None:
+    details = {"tls_suite": SUITE, "tls_bytes_cpu_s": 1e9, "client_threads": 4}
+
+    def found(busy: float, moved_bytes: int, **more: object) -> dict[str, Finding]:
+        cpu_s = {"cpu_user_s": 0.5 * busy * 40, "cpu_system_s": 0.5 * busy * 40}
+        return _of_kernel(kernel, load, {**details, **more}, elapsed_s=10.0, bytes=moved_bytes, **cpu_s)
+
+    says = found(0.95, 19_000_000_000)["object_tls"].says
+    assert re.search(r"processors that it uses are 95% busy, and encryption takes 50% of that time", says), says
+    assert not find_faults(says), says
+    assert "object_tls" not in found(0.85, 19_000_000_000), "its processors are idle at times"
+    assert "object_tls" not in found(0.95, 10_000_000_000), "something else takes most of the time"
+    assert "object_tls" not in found(0.95, 19_000_000_000, tls_bytes_cpu_s=0.0), "plain TCP"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import made_history as history
 import pytest
-from here import at_most, sample
+from here import at_least, at_most, sample
 from hwdyno.cli.main import main
 from hwdyno.explain.trends.change_points import MIN_RUNS, find_trends
 from hwdyno.explain.trends.time_series import Metric
@@ -86,9 +86,9 @@ def test_planted_changes_are_dated(noise: Callable[[random.Random, int], list[fl
             planted += 1
             found += bool(near)
             covered += bool(near) and (near[0].ratio.low or 0) <= ratio <= (near[0].ratio.high or 0)
-    assert found >= 0.9 * planted, (found, planted)
+    assert at_least(found, planted, 0.9), (found, planted)
     # The place is chosen by the same runs, so the interval is a little short of 95%.
-    assert covered >= 0.85 * found, (covered, found)
+    assert at_least(covered, found, 0.85), (covered, found)
 
 
 def test_two_changes_give_three_levels() -> None:
@@ -127,7 +127,7 @@ def test_runs_that_resemble_the_one_before_are_no_change() -> None:
             series[figure] = values
         wrong += any(trend.changes for trend in find_trends(series).values())
     # Shuffling alone would name a change in most of them.
-    assert wrong <= 0.3 * histories, wrong
+    assert at_most(wrong, histories, 0.3), wrong
 
 
 @pytest.mark.parametrize("values", [[], [1.0], [1.0] * (MIN_RUNS - 1), [1.0] * 40, [0.0] * 40, [1.0, 0.0] * 20])

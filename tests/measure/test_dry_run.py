@@ -41,11 +41,17 @@ COUNTED = {
 
 
 def read_total(printed: str) -> tuple[float, float]:
-    """The least and the most bytes by the last line of a dry run."""
-    line = printed.splitlines()[-1]
-    amounts = [float(number) * UNITS[unit] for number, unit in re.findall(r"([\d.]+) ([kMGT]?B)\b", line)]
+    """The least and the most bytes by the last two lines of a dry run: of the Run's record, and of its points."""
+    record, line = printed.splitlines()[-2:]
+    amounts = read_amounts(line)
     assert line.startswith("total: ") and line.endswith(" written") and amounts, line
-    return (amounts[0], amounts[-1]) if "up to" not in line else (0.0, amounts[-1])
+    assert record.startswith("record: writes about "), record
+    (besides,) = read_amounts(record)
+    return (amounts[0] + besides if "up to" not in line else 0.0), amounts[-1] + besides
+
+
+def read_amounts(line: str) -> list[float]:
+    return [float(number) * UNITS[unit] for number, unit in re.findall(r"([\d.]+) ([kMGT]?B)\b", line)]
 
 
 JOBS = {

@@ -103,16 +103,23 @@ class Core:
         missed = max(0.0, 1 - (reach / spread) ** 2) if locality == "random" else 0.0
         return found + missed * self.walk_ns
 
-    def moved_bytes_s(self, given: dict[str, Any]) -> float:
-        """True bandwidth as STREAM counts it."""
+    @property
+    def theory_bytes_s(self) -> float:
+        """What all modules transfer together; no bound where no table has them."""
+        return sum(speed * 1e6 * channels * 8 for speed, channels in self.modules) or math.inf
+
+    def moved_bytes_s(self, given: dict[str, Any], level: float = 1.0) -> float:
+        """Bandwidth as STREAM counts it, at a level of the noise."""
         operation, threads = str(given["operation"]), int(given["threads"])
         asking = min(threads, self.threads)
         bus = float(((asking * self.thread_bytes_s) ** -self.p + self.channels_bytes_s**-self.p) ** (-1 / self.p))
         if int(given["working_set"]) / max(1, threads) <= self.caches_bytes[-1]:
-            return 4 * asking * self.thread_bytes_s
+            return level * 4 * asking * self.thread_bytes_s
         bus *= 1 - self.huge_gain * (given["pages"] == "4k")
         bus *= 1 - self.far_loss * (int(given["node"]) > 0)
-        return float(bus) / (COUNTED.get(operation, 1.0) if self.write_allocate else 1.0)
+        return float(min(level * bus, self.theory_bytes_s)) / (
+            COUNTED.get(operation, 1.0) if self.write_allocate else 1.0
+        )
 
     def speed(self, now_s: float) -> float:
         """What drift makes of the memory's speed at a moment: a line from one random height to the next."""
@@ -164,7 +171,7 @@ def run(core: Core, kernel: str, given: dict[str, Any], draw: random.Random, now
     if kernel == "memory_loaded_latency":
         return _loaded(core, given, draw, level)
     if kernel == "memory_bandwidth":
-        rate = level * core.moved_bytes_s(given)
+        rate = core.moved_bytes_s(given, level)
         operations = max(1, round(rate * runtime / LINE_BYTES))
         did = stream("read", operations, operations * LINE_BYTES)
         return _over_time(core, given, [did], int(given["threads"]), draw)
@@ -175,7 +182,7 @@ def _loaded(core: Core, given: dict[str, Any], draw: random.Random, level: float
     threads, block, runtime = int(given["threads"]), int(given["block"]), float(given["runtime"])
     each_s = max(block / core.thread_bytes_s, block / 128 * (float(given["delay"]) + 15) / core.clock_hz)
     offered = min(threads, core.threads) * block / each_s
-    rate = level * (offered**-core.p + core.channels_bytes_s**-core.p) ** (-1 / core.p)
+    rate = min(core.theory_bytes_s, level * (offered**-core.p + core.channels_bytes_s**-core.p) ** (-1 / core.p))
     busy = min(0.97, rate / core.channels_bytes_s / 1.02)
     ns = core.memory_ns * (1 + 0.2 * busy / (1 - busy))
     loads, moves = max(1, round(runtime * 1e9 / ns)), max(1, round(rate * runtime / block))

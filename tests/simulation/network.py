@@ -18,7 +18,7 @@ from hwdyno.model.machine import Machine, Nic
 from hwdyno.model.words import AxisKind, Declaration
 
 from simulation.host import SimulatedHost, SimulatedMachine
-from simulation.reading import noisy, parameter, reading, stream
+from simulation.reading import count_operations, noisy, parameter, reading, stream
 
 HEADERS_BYTES, FRAME_BYTES = 52, 38
 CPU_IDLE_NS = 500.0
@@ -141,9 +141,11 @@ class SimulatedNetwork(SimulatedHost):
             limits["rate"] = offered
         bytes_s = min(limits.values())
         costs = {end: self._cpu_ns(end) for end in ("here", "there")}
-        most = min(streams * ways, path.processors) * 1024 / max(costs.values()) * 1e9 / ways * 0.97
-        if most < bytes_s:
-            limits["processor"], bytes_s = most, most
+        most = min(streams * ways, path.processors) * 1024 / max(costs.values()) * 1e9 / ways
+        # A loss and a congestion control are laws of the mean.
+        hard = min(most, *(limits[name] for name in ("wire", "policer", "window", "rate") if name in limits))
+        if 0.97 * most < bytes_s:
+            limits["processor"] = bytes_s = 0.97 * most
         limit = min(limits, key=limits.__getitem__)
         if path.hole_mtu and not udp and not given["mss"]:
             limit, bytes_s = "hole", 0.0
@@ -152,10 +154,9 @@ class SimulatedNetwork(SimulatedHost):
             runtime = interval_s * max(1.0, int(given["blocks"]) * block / bytes_s / interval_s)
         rows = max(1, round(runtime / interval_s))
         level = noisy(path.noise, draw, 2.0)
-        factors = [min(1.02, level * noisy(path.noise, draw, 2.0)) for _ in range(rows)]
-        if limit == "wire":
-            factors = [min(1.0, factor * 0.985) for factor in factors]
-        counts = [round(bytes_s * factor * interval_s / block) for factor in factors]
+        reached = 0.985 if limit == "wire" else 1.0
+        rates = [reached * bytes_s / block * level * noisy(path.noise, draw, 2.0) for _ in range(rows)]
+        counts = count_operations(rates, interval_s, hard / block)
         names = ["up", "down"] if ways == 2 else [str(given["direction"])]
         moved = sum(counts) * block * ways
         elapsed = rows * interval_s

@@ -17,7 +17,7 @@ from hwdyno.model.machine import Machine, Nic
 from hwdyno.model.words import Declaration
 
 from simulation.host import SimulatedHost, SimulatedMachine
-from simulation.reading import latencies, noisy, reading, stream
+from simulation.reading import count_operations, latencies, noisy, reading, stream
 
 KERNEL = "object_requests"
 CORNER = 6
@@ -153,7 +153,8 @@ class SimulatedBucket(SimulatedHost):
         means = [(first_s + transfer_s) * factor for factor in store.endpoint_factors]
         alone_s = sum(means) / len(means)
         cost_s = store.cpu_s + (store.cpu_s_byte + (1 / store.tls_bytes_s if store.tls_bytes_s else 0.0)) * size
-        limits = [store.requests_s, threads * 0.97 / cost_s]
+        by_processors = min(threads, store.processors) / cost_s
+        limits = [store.requests_s, 0.97 * by_processors]
         if size:
             limits += [store.bytes_s / size, 0.985 * store.link_bytes_s / size]
         if self._is_cached(given):
@@ -166,7 +167,8 @@ class SimulatedBucket(SimulatedHost):
         runtime = max(float(given["runtime"]), 1000 / rate)
         rows = 10
         interval_s = runtime / rows
-        counts = [max(1, round(rate * level * noisy(store.noise, draw, 2.0) * interval_s)) for _ in range(rows)]
+        rates = [rate * level * noisy(store.noise, draw, 2.0) for _ in range(rows)]
+        counts = count_operations(rates, interval_s, self._limit_s(size, in_flight, by_processors))
         elapsed, count = rows * interval_s, sum(counts)
         mean_ns = in_flight / (count / elapsed) * 1e9 * (rate / sent)
         slower = mean_ns / (alone_s * 1e9)
@@ -192,6 +194,13 @@ class SimulatedBucket(SimulatedHost):
             details=self._details(operation, keys, connect, threads)
             | self._by_endpoint(count, sum(failed.values()), [mean * slower for mean in means]),
         )
+
+    def _limit_s(self, size: int, in_flight: int, by_processors: float) -> float:
+        """Requests a second that neither the link, nor the windows, nor the client's processors let by."""
+        if not size:
+            return by_processors
+        store = self.store
+        return min(by_processors, store.link_bytes_s / size, in_flight * store.window_bytes / store.rtt_s / size)
 
     def _is_cached(self, given: dict[str, Any]) -> bool:
         stored = int(given["objects"]) * int(given["object_size"])

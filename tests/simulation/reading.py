@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -35,6 +35,16 @@ LEVEL = (1.0,)
 def noisy(noise: float, draw: random.Random, most: float = 3.0) -> float:
     """A factor about 1 with this standard deviation, cut at ``most`` of them."""
     return 1 + noise * max(-most, min(most, draw.gauss(0, 1)))
+
+
+def count_operations(rates: Iterable[float], interval_s: float, limit_s: float = math.inf) -> list[int]:
+    """Whole operations of each sample at its rate; noise carries none of them past a physical limit."""
+    counts, done, left = list[int](), 0, 0.0
+    for rate in rates:
+        left += min(rate, limit_s) * interval_s
+        counts.append(math.floor(left) - done)
+        done += counts[-1]
+    return counts
 
 
 BURST_S = 0.02

@@ -11,7 +11,16 @@ from hwdyno.model.axes import list_traits, write_share
 from hwdyno.model.words import Declaration
 
 from simulation.machine import SimulatedMachine
-from simulation.reading import LEVEL, latencies, left_by_the_hypervisor, noisy, parameter, reading, stream
+from simulation.reading import (
+    LEVEL,
+    count_operations,
+    latencies,
+    left_by_the_hypervisor,
+    noisy,
+    parameter,
+    reading,
+    stream,
+)
 
 MEMORY_BYTES_S = 6e9
 MEMORY_OPERATIONS_S = 1.5e6
@@ -64,17 +73,11 @@ def _blocks(
 
     interval_s = max(float(given["interval_s"]), runtime / 4096) if given["time_based"] else runtime / 20
     rows = max(1, round(runtime / interval_s))
-    # Luck carries nothing past the link.
     past_the_link = missed or machine.host_cache_bytes_s or machine.write_cache_bytes_s
-    most = math.inf if past_the_link else machine.link_bytes_s / bs / rate
-    course = _course(machine, rows, most, draw)
-    course = [
-        factor * left
-        for factor, left in zip(
-            course, left_by_the_hypervisor(machine.steal_bursts, rows, interval_s, draw), strict=True
-        )
-    ]
-    counts = [max(0, round(rate * factor * interval_s)) for factor in course]
+    course = _course(machine, rows, draw)
+    left = left_by_the_hypervisor(machine.steal_bursts, rows, interval_s, draw)
+    rates = [max(0.0, rate * factor * share) for factor, share in zip(course, left, strict=True)]
+    counts = count_operations(rates, interval_s, math.inf if past_the_link else machine.link_bytes_s / bs)
     # What the whole run did; the samples carry it exactly.
     operations, elapsed = max(1, sum(counts)), rows * interval_s
     if sum(counts) == 0:
@@ -134,8 +137,8 @@ def _blocks(
     )
 
 
-def _course(machine: SimulatedMachine, rows: int, most: float, draw: random.Random) -> list[float]:
-    """How throughput goes over a run of this many samples, as factors of its law; none above ``most``."""
+def _course(machine: SimulatedMachine, rows: int, draw: random.Random) -> list[float]:
+    """How throughput goes over a run of this many samples, as factors of its law."""
     level = noisy(machine.noise, draw)
     course = []
     for row in range(rows):
@@ -147,7 +150,7 @@ def _course(machine: SimulatedMachine, rows: int, most: float, draw: random.Rand
             factor *= machine.throttle_to
         if machine.hiccups and draw.random() < machine.hiccups:
             factor *= 0.05
-        course.append(min(factor, most))
+        course.append(factor)
     return course
 
 

@@ -12,8 +12,8 @@ from hwdyno.model.words import Declaration
 from simulation.object_store import SimulatedBucket
 from simulation.reading import filled, reading, stream
 
-_DETAILS = ("loopback", "interface", "interface_driver", "interface_virtual", "interface_bits_s",
-            "interface_mtu_bytes", "rtt_min_us", "window_bytes")  # fmt: skip
+_DETAILS = ("loopback", "interface", "interface_driver", "interface_virtual", "interface_bits_s", "interface_mtu_bytes",
+            "rtt_min_us", "window_bytes", "client_threads", "tls_suite", "tls_bytes_cpu_s")  # fmt: skip
 RUNTIME_S = 60.0
 
 
@@ -44,7 +44,8 @@ class SimulatedTraining(SimulatedBucket):
             "need_bytes_s": need, "dataset_bytes": 1e15, "steps": 500 * number, "epochs": 1, "lost_samples": 0,
             "cached_share_by_device": None, "requests": round(samples * (1 + self.store.repeats)),
             "requests_repeated": round(samples * self.store.repeats),
-            **{name: plain["details"][name] for name in _DETAILS},
+            **{name: plain["details"][name] for name in _DETAILS if name in plain["details"]},
         }  # fmt: skip
         did = stream("read", samples, round(samples * record))
-        return reading(RUNTIME_S, [did], (0.1, 0.1), in_flight=0.0, details=details)
+        cpu_s = sum(plain["cpu"].values()) / plain["streams"][0]["bytes"] * samples * record
+        return reading(RUNTIME_S, [did], (0.3 * cpu_s, 0.7 * cpu_s), in_flight=0.0, details=details)

@@ -14,6 +14,7 @@ pub mod failure;
 pub mod keys;
 pub mod layout;
 pub mod limits;
+pub mod line_totals;
 pub mod listing;
 pub mod marks;
 pub mod mix;

@@ -111,9 +111,9 @@ fn requests_by_both_versions_are_complete() {
             assert!(reading.faults.is_empty(), "{version:?}: {:?}", reading.faults);
             let stream = &reading.streams[0];
             assert!(stream.operations > 0 && stream.bytes == stream.operations * SIZE as u64, "{stream:?}");
-            let known = reading.details.get("tls_suite").and_then(Value::as_str).map(|suite| suite.contains("_AES_"));
-            assert_eq!(known, keep_alive.then_some(true), "connections that are gone have no suite");
-            assert_eq!(reading.details.get("tls_bytes_cpu_s").is_some(), keep_alive);
+            let suite = reading.details.get("tls_suite").and_then(Value::as_str);
+            assert!(suite.is_some_and(|suite| suite.contains("_AES_")), "keep_alive {keep_alive}: {suite:?}");
+            assert!(reading.details.contains_key("tls_bytes_cpu_s"));
         }
     }
 }

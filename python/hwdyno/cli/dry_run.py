@@ -36,10 +36,19 @@ def list_scenario(scenario: Scenario, host: Host) -> int:
             f"{format_duration(line.takes_s):>8}  writes {_amount(line.min_bytes, line.writes_bytes) or 'nothing'}\n"
         )
     list_preparations(preparations, write_bytes_s)
+    if not scenario.is_prepared_only:
+        out(format_record(lines))
     out(format_total(lines, preparations, write_bytes_s))
     for text in scenario.costs(lines):
         out(f"{text}\n")
     return OK
+
+
+def format_record(lines: Sequence[Line]) -> str:
+    """The line of a Run's record, which the total of the measured storage leaves out."""
+    from hwdyno.measure.dry_run import estimate_record
+
+    return f"record: writes about {format_bytes(estimate_record(len(lines)))} to the store of Runs; a page takes more\n"
 
 
 def format_total(lines: Sequence[Line], preparations: Sequence[Preparation], write_bytes_s: float) -> str:

@@ -103,7 +103,8 @@ def list_jobs(scenario: fio_job.JobScenario, host: Host) -> int:
             sys.stdout.write(f"group {number}  {work.name}  {describe_point(work.parameters)}  on {_where(work)}\n")
     preparations, write_bytes_s = scenario.prepares(), dry_run.write_speed(scenario, host)
     dry_run.list_preparations(preparations, write_bytes_s)
-    sys.stdout.write(dry_run.format_total(scenario.points(write_bytes_s), preparations, write_bytes_s))
+    points = scenario.points(write_bytes_s)
+    sys.stdout.write(dry_run.format_record(points) + dry_run.format_total(points, preparations, write_bytes_s))
     return OK
 
 

@@ -41,5 +41,6 @@ def list_test(scenario: SniaScenario, host: Host) -> int:
         if plan.budget_s is not None
         else f"rounds: 5 to {ROUNDS} of {every} workloads of {format_duration(longest_s)} each, until steady\n"
     )
-    sys.stdout.write(dry_run.format_total(scenario.points(write_bytes_s), preparations, write_bytes_s))
+    points = scenario.points(write_bytes_s)
+    sys.stdout.write(dry_run.format_record(points) + dry_run.format_total(points, preparations, write_bytes_s))
     return OK

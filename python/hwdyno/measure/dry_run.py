@@ -12,6 +12,8 @@ from hwdyno.model.words import Axis, Parameters
 MIN_WRITE_S = 5e-6
 # Nor a system call that copies a block into the page cache.
 MIN_CACHED_S = 3e-7
+RECORD_BYTES, RECORD_BYTES_A_POINT = 46_000, 15_000
+"""What a Run's journal, document and entry in the index take, about: a point has 7 kB to 36 kB of them."""
 CACHED_BYTES_S = 30e9
 """Most bytes/s of a thread that writes into the page cache: a copy within memory."""
 
@@ -63,6 +65,11 @@ def listing(plan: Plan, write_bytes_s: float = WRITE_BYTES_S) -> list[Line]:
             axes, name = planned.declaration.axes, planned.experiment.name
             lines.append(Line(name, point, most, least, takes, axes, readings + warmed, longest_s))
     return lines
+
+
+def estimate_record(points: int) -> float:
+    """Bytes that the record of a Run takes in its store, about; that is not the storage that is measured."""
+    return RECORD_BYTES + RECORD_BYTES_A_POINT * points
 
 
 def estimate_writes(

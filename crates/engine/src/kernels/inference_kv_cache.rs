@@ -12,6 +12,7 @@ use crate::contract::parameter::Role;
 use crate::contract::reading::{counted, Reading};
 use crate::object::multipart::MIN_PART;
 use crate::object::options::ReachParameters;
+use crate::object::paths::Flow;
 use crate::object::place::Place;
 use crate::storage::results::counters::{Device, Snapshot};
 use crate::survey::platform::available_bytes;
@@ -126,20 +127,13 @@ impl Kernel for KvCache {
         }
         let mut reading = report(&all, (&reads, &writes), elapsed_s);
         match &place {
-            Some(place) => describe_requests(&mut reading, place, &all),
+            Some(place) => all.lines.describe(place, "store_requests", users, Flow::Both, &mut reading),
             None => reading.counters = counters, // what this host's storage did is not a store's
         }
         reading.interrupted = stop.is_set();
         describe(&mut reading, parameters, &all, &stored, &places);
         Ok(reading)
     }
-}
-
-/// Adds the requests to an object store and the way to it.
-fn describe_requests(reading: &mut Reading, place: &Place, all: &Tally) {
-    reading.detail("store_requests", all.store_requests);
-    reading.detail("requests_repeated", all.store_repeated);
-    place.describe_path(&mut reading.details);
 }
 
 /// Buffers for each user, of two transfers, with a connection where there is a store.

@@ -11,7 +11,9 @@ use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
 use crate::contract::parameter::Role;
 use crate::contract::reading::{CpuTime, Note, Reading};
 use crate::object::keys::Keys;
+use crate::object::line_totals::LineTotals;
 use crate::object::options::ReachParameters;
+use crate::object::paths::Flow;
 use crate::object::place::{Line, Place};
 use crate::storage::data::buffers::BufferPool;
 use crate::storage::data::content::Content;
@@ -117,11 +119,9 @@ fn search_store(parameters: &Parameters, place: &Place, stop: &Stop) -> Result<R
     })?;
     let lines = PerMember::new(made.into_iter().collect::<Result<Vec<_>, _>>()?);
     let origin = Origin { name: &name, operation: "get" };
-    let reads = Reads::Ranged { lines: &lines, keys: &keys, length };
+    let reads = Reads::Ranged { lines: &lines, keys: &keys, length, place };
     let work = Work { parameters, index: &index, reads, origin, stop };
-    let mut reading = work.run(None, Vec::new())?;
-    place.describe_path(&mut reading.details);
-    Ok(reading)
+    work.run(None, Vec::new())
 }
 
 fn no_index(name: &str) -> Error {
@@ -163,7 +163,7 @@ enum Reads<'a> {
     /// Reads of a file, one at a time.
     Single(&'a File),
     /// Ranged GETs of an object of this length, each over the connection of its slot.
-    Ranged { lines: &'a PerMember<Vec<Line>>, keys: &'a Keys, length: u64 },
+    Ranged { lines: &'a PerMember<Vec<Line>>, keys: &'a Keys, length: u64, place: &'a Place },
 }
 
 /// What all threads share.
@@ -180,10 +180,7 @@ struct Work<'a> {
 struct Done {
     tally: Tally,
     cpu: CpuTime,
-    /// Requests to a store, those of them that were sent again, and connections made.
-    requests: u64,
-    repeated: u64,
-    connected: u64,
+    lines: LineTotals,
 }
 
 impl Work<'_> {
@@ -217,14 +214,10 @@ impl Work<'_> {
             let done = member?;
             all.tally.add(&done.tally);
             reading.cpu += done.cpu;
-            all.requests += done.requests;
-            all.repeated += done.repeated;
-            all.connected += done.connected;
+            all.lines.merge(&done.lines);
         }
-        if matches!(self.reads, Reads::Ranged { .. }) {
-            reading.detail("store_requests", all.requests);
-            reading.detail("requests_repeated", all.repeated);
-            reading.detail("connections_made", all.connected);
+        if let Reads::Ranged { place, .. } = &self.reads {
+            all.lines.describe(place, "store_requests", threads, Flow::Down, &mut reading);
         } else {
             reading.counters = Snapshot::take(device).since(&before); // what this host's storage did is not a store's
         }
@@ -243,12 +236,12 @@ impl Work<'_> {
                 Ok(run.with(Uring::new(&mut queues, FileSet::one(file), &pool, beam)))
             }
             Reads::Single(file) => Ok(run.with(Synchronous::new(Psync::new(FileSet::one(file), &pool)))),
-            Reads::Ranged { lines, keys, length } => {
+            Reads::Ranged { lines, keys, length, .. } => {
                 let mut lines = lines.take(member)?;
                 let mut done = run.with(RangedGets::new(&mut lines, (keys, *length), &pool, self.stop));
-                done.requests = lines.iter().map(|line| line.requests).sum();
-                done.repeated = lines.iter().map(|line| line.repeated).sum();
-                done.connected = lines.iter().map(Line::connected).sum();
+                for line in &*lines {
+                    done.lines.add(line);
+                }
                 Ok(done)
             }
         }

@@ -10,6 +10,7 @@ use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
 use crate::contract::reading::{Reading, Stream};
 use crate::object::end::End;
 use crate::object::options::StoreParameters;
+use crate::object::paths::{Flow, Paths};
 use crate::object::place::Place;
 use crate::parameters;
 use crate::timing::clock::now_ns;
@@ -39,7 +40,13 @@ impl Kernel for ObjectListing {
         let end = End::of(store, None)?;
         if parameters.route {
             let mut reading = Reading { streams: vec![Stream::new("list", 0)], ..Reading::default() };
-            Place::at(&end, store).describe_path(&mut reading.details);
+            let place = Place::at(&end, store);
+            place.describe_path(&mut reading.details);
+            let (mut line, mut paths) = (place.line(0), Paths::new(1));
+            if line.connect(stop).is_ok() {
+                line.look(&mut paths);
+            }
+            paths.describe(Flow::Both, &mut reading);
             return Ok(reading);
         }
         let mut control = end.control().until(stop);

@@ -12,7 +12,7 @@ use crate::object::marks;
 use crate::object::mix::Mix;
 use crate::object::multipart::{self, MAX_PART, MIN_PART};
 use crate::object::options::{Checksum, LoadParameters, Operation, StoreParameters, Visit};
-use crate::object::paths;
+use crate::object::paths::{self, Flow};
 use crate::object::plan::Work;
 use crate::object::stored::Stored;
 use crate::object::tally::make_reading;
@@ -102,7 +102,8 @@ impl Kernel for ObjectRequests {
         let tally = load.run(stop)?;
         let mut reading = make_reading(&tally, &work, concurrency);
         reading.detail("client_threads", load.count_threads() as u64);
-        tally.paths.describe(matches!(operation, Operation::Put | Operation::Multipart), &mut reading);
+        let uploads = matches!(operation, Operation::Put | Operation::Multipart);
+        tally.paths.describe(if uploads { Flow::Up } else { Flow::Down }, &mut reading);
         checked.describe(&mut reading);
         paths::describe_route(&end.bucket, !end.is_null(), &mut reading.details);
         Ok(reading)

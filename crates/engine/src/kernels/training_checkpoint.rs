@@ -9,7 +9,9 @@ use crate::contract::declare::{flag, integer, number, required, text, Group};
 use crate::contract::kernel::{Declaration, Error, Kernel, Stop, Writes};
 use crate::contract::parameter::Role;
 use crate::contract::reading::{CpuTime, Reading};
+use crate::object::line_totals::LineTotals;
 use crate::object::options::ReachParameters;
+use crate::object::paths::Flow;
 use crate::object::place::Line;
 use crate::timing::clock::now_ns;
 use crate::timing::cpu_time;
@@ -102,11 +104,12 @@ impl Kernel for Checkpoint {
         let elapsed_s = (now_ns() - start) as f64 / 1e9;
         let mut reading = report(&members, (&saves, &loads), elapsed_s, size, stop.is_set());
         if let Target::Store(place) = &target {
-            let sum = |of: &dyn Fn(&Times) -> u64| members.iter().map(of).sum::<u64>();
-            reading.detail("requests", sum(&|times| times.requests.0));
-            reading.detail("requests_repeated", sum(&|times| times.requests.1));
+            let mut lines = LineTotals::default();
+            for times in &members {
+                lines.merge(&times.lines);
+            }
+            lines.describe(place, "requests", members.len(), Flow::Both, &mut reading);
             reading.detail("part_bytes", transfer as u64);
-            place.describe_path(&mut reading.details);
         }
         Ok(reading)
     }
@@ -140,8 +143,7 @@ struct Times {
     saves: Vec<u64>,
     loads: Vec<u64>,
     cpu: CpuTime,
-    /// Requests to a store, and those of them that were sent again.
-    requests: (u64, u64),
+    lines: LineTotals,
 }
 
 impl Job<'_> {
@@ -165,7 +167,7 @@ impl Job<'_> {
             saves: Vec::with_capacity(self.writes as usize),
             loads: Vec::with_capacity(self.reads as usize),
             cpu: CpuTime::default(),
-            requests: (0, 0),
+            lines: LineTotals::default(),
         };
         let mut line = self.target.line(rank);
         // A store that cannot be reached is named by the first save.
@@ -204,7 +206,9 @@ impl Job<'_> {
             }
         }
         times.cpu = cpu_time::of_this_thread().since(before);
-        times.requests = line.map_or((0, 0), |line| (line.requests, line.repeated));
+        if let Some(line) = &line {
+            times.lines.add(line);
+        }
         times
     }
 

@@ -4,11 +4,12 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::thread;
 
-use serde_json::{json, Map, Value};
+use serde_json::{json, Value};
 
 use crate::contract::kernel::{Declaration, Error, Kernel, Stop};
 use crate::contract::reading::{CpuTime, Note, Reading};
-use crate::object::paths::Paths;
+use crate::object::line_totals::LineTotals;
+use crate::object::paths::Flow;
 use crate::sys;
 use crate::timing::clock::now_ns;
 use crate::timing::cpu_time;
@@ -90,11 +91,7 @@ struct Outcome {
     lost: u64,
     bytes: u64,
     device_bytes: Option<u64>,
-    /// Requests to an object store, those among them that were sent again, and connections made.
-    requests: u64,
-    repeated: u64,
-    connected: u64,
-    paths: Paths,
+    lines: LineTotals,
 }
 
 impl Outcome {
@@ -116,18 +113,8 @@ impl Outcome {
         self.lost += worker.reader.lost;
         self.bytes += worker.reader.access.bytes;
         if let Some(line) = &worker.reader.access.line {
-            self.requests += line.requests;
-            self.repeated += line.repeated;
-            self.connected += line.connected();
-            line.look(&mut self.paths);
+            self.lines.add(line);
         }
-    }
-
-    /// Adds the requests to an object store.
-    fn describe_requests(&self, details: &mut Map<String, Value>) {
-        details.insert("requests".into(), json!(self.requests));
-        details.insert("requests_repeated".into(), json!(self.repeated));
-        details.insert("connections_made".into(), json!(self.connected));
     }
 
     fn ended(mut self, begun: u64, read_before: Option<u64>) -> Self {
@@ -298,14 +285,13 @@ fn report(
     add("reader_cpu_s", json!(outcome.readers.user_s + outcome.readers.system_s));
     add("client_cpu_s_per_gb", json!((cpu.user_s + cpu.system_s) / (outcome.bytes.max(1) as f64 / 1e9)));
     add("spun_s", json!(outcome.spun_s));
-    if let Some(objects) = &source.files.objects {
-        outcome.describe_requests(&mut details);
-        objects.place.describe_path(&mut details);
-    }
     let mut reading = Reading { elapsed_s: outcome.elapsed_s, cpu, notes, details, interrupted, ..Reading::default() };
     let latencies = [("total", &outcome.step), ("wait", &outcome.wait), ("complete", &outcome.batch)];
     ledger.add(&mut reading, "read", &latencies);
-    outcome.paths.describe(false, &mut reading);
+    if let Some(objects) = &source.files.objects {
+        let threads = source.ranks * parameters.read_threads.max(1);
+        outcome.lines.describe(&objects.place, "requests", threads as usize, Flow::Down, &mut reading);
+    }
     let samples = reading.streams.first().map_or(0, |stream| stream.operations);
     reading.detail("nominal_bytes", (samples as f64 * parameters.dataset.record_bytes) as u64);
     if let Some(bytes) = outcome.device_bytes {

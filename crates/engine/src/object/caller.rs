@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::io::{self, ErrorKind, Read, Write};
 use std::time::Duration;
 
-use rustls::InvalidMessage;
+use rustls::{CipherSuite, InvalidMessage};
 
 use crate::contract::kernel::{Error, Stop};
 use crate::network::chunks::{Chunks, Progress};
@@ -54,6 +54,8 @@ pub struct Caller {
     kept: Vec<u8>,
     /// A request that was sent before its call.
     begun: Option<Begun>,
+    /// What its connections are, or were, encrypted by.
+    suite: Option<CipherSuite>,
     /// Connections that were made.
     pub connected: u64,
     /// Requests that were sent once more, because their connection was lost.
@@ -84,6 +86,7 @@ impl Caller {
             buffer: vec![0; BUFFER + MAX_HEAD],
             kept: Vec::with_capacity(KEPT),
             begun: None,
+            suite: None,
             connected: 0,
             repeated: 0,
         }
@@ -94,9 +97,10 @@ impl Caller {
         places.get(self.number % places.len().max(1))
     }
 
-    /// Adds what is known of its connection, where it is connected.
+    /// Adds what is known of its connection, and by what those that are gone were encrypted.
     pub fn look(&self, paths: &mut Paths) {
         self.transport.iter().for_each(|transport| transport.look(paths));
+        paths.secure(self.suite);
     }
 
     /// Waits at most this long for each answer from now on, besides its transfer.
@@ -154,6 +158,7 @@ impl Caller {
                 }
             }
         }
+        self.suite = transport.suite();
         self.transport = Some(transport);
         self.connected += 1;
         Ok(())

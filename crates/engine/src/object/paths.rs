@@ -9,6 +9,17 @@ use crate::object::options::Bucket;
 use crate::object::records;
 use crate::sys::tcp_info::TcpInfo;
 
+/// Where objects go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// Objects come from the store.
+    Down,
+    /// Objects go to the store.
+    Up,
+    /// Objects go both ways, over windows that may differ.
+    Both,
+}
+
 /// How one address of the store answered.
 #[derive(Debug, Clone, Copy, Default)]
 struct Answers {
@@ -68,9 +79,9 @@ impl Paths {
         self.buffer_limited_us += info.buffer_limited_us;
     }
 
-    /// Keeps what a connection is encrypted by.
-    pub fn secure(&mut self, suite: CipherSuite) {
-        self.suite = Some(suite);
+    /// Keeps what a connection is, or was, encrypted by.
+    pub fn secure(&mut self, suite: Option<CipherSuite>) {
+        self.suite = self.suite.or(suite);
     }
 
     /// Adds those of another thread.
@@ -92,32 +103,36 @@ impl Paths {
         self.busy_us += other.busy_us;
         self.receiver_limited_us += other.receiver_limited_us;
         self.buffer_limited_us += other.buffer_limited_us;
-        self.suite = self.suite.or(other.suite);
+        self.secure(other.suite);
     }
 
     /// Adds them to a reading. The window is that of the end that receives objects; a store's is known from Linux 5.4 on.
-    pub fn describe(&self, uploads: bool, reading: &mut Reading) {
+    pub fn describe(&self, flow: Flow, reading: &mut Reading) {
         if self.by_place.len() > 1 {
             let row = |of: fn(&Answers) -> u64| json!(self.by_place.iter().map(of).collect::<Vec<_>>());
             reading.detail("endpoint_requests", row(|answers| answers.operations));
             reading.detail("endpoint_failed", row(|answers| answers.failed));
             reading.detail("endpoint_mean_ns", row(|answers| answers.total_ns / answers.operations.max(1)));
         }
-        if self.connections == 0 {
-            return;
-        }
         if let Some((suite, bytes_cpu_s)) = self.suite.and_then(|suite| Some((suite, records::bytes_cpu_s(suite)?))) {
             reading.detail("tls_suite", suite.as_str());
             reading.detail("tls_bytes_cpu_s", bytes_cpu_s);
         }
+        if self.connections == 0 {
+            return;
+        }
         let mean = |sum: u64| sum as f64 / self.connections as f64;
         reading.detail("rtt_mean_us", mean(self.rtt_us));
         reading.detail("rtt_min_us", self.min_rtt_us);
-        let window = if uploads { self.receive_window_bytes } else { self.granted_bytes };
+        let window = match flow {
+            Flow::Down => self.granted_bytes,
+            Flow::Up => self.receive_window_bytes,
+            Flow::Both => 0,
+        };
         if window > 0 {
             reading.detail("window_bytes", mean(window));
         }
-        if uploads && self.busy_us > 0 {
+        if flow == Flow::Up && self.busy_us > 0 {
             reading.detail("receiver_limited_share", self.receiver_limited_us as f64 / self.busy_us as f64);
             reading.detail("buffer_limited_share", self.buffer_limited_us as f64 / self.busy_us as f64);
         }
@@ -166,19 +181,25 @@ mod tests {
         };
         second.look(&info);
         first.merge(&second);
-        let described = |paths: &Paths, uploads: bool| {
+        let described = |paths: &Paths, flow: Flow| {
             let mut reading = Reading::default();
-            paths.describe(uploads, &mut reading);
+            paths.describe(flow, &mut reading);
             reading.details
         };
-        let down = described(&first, false);
+        let down = described(&first, Flow::Down);
         assert_eq!(down["endpoint_requests"], json!([2, 1]));
         assert_eq!((&down["endpoint_failed"], &down["endpoint_mean_ns"]), (&json!([0, 1]), &json!([20, 7])));
         assert_eq!((&down["rtt_mean_us"], &down["rtt_min_us"]), (&json!(200.0), &json!(80)));
         assert_eq!((&down["window_bytes"], down.get("receiver_limited_share")), (&json!(2000.0), None));
-        let up = described(&first, true);
+        let up = described(&first, Flow::Up);
         assert_eq!((&up["window_bytes"], &up["receiver_limited_share"]), (&json!(250.0), &json!(0.4)));
-        assert_eq!(described(&both, false)["rtt_min_us"], 90);
-        assert!(described(&Paths::new(1), true).is_empty());
+        assert_eq!(described(&both, Flow::Down)["rtt_min_us"], 90);
+        let both_ways = described(&first, Flow::Both);
+        assert!(both_ways.contains_key("rtt_min_us") && !both_ways.contains_key("window_bytes"));
+        let mut gone = Paths::new(1);
+        assert!(described(&gone, Flow::Up).is_empty());
+        gone.secure(Some(CipherSuite::TLS13_AES_128_GCM_SHA256));
+        gone.secure(None);
+        assert_eq!(described(&gone, Flow::Down)["tls_suite"], "TLS13_AES_128_GCM_SHA256");
     }
 }

@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::TcpStream;
 
+use rustls::CipherSuite;
 use socket2::{Domain, Socket, Type};
 
 use crate::object::address::Place;
@@ -104,14 +105,17 @@ impl Transport {
         }
     }
 
-    /// Adds what TCP and TLS know of it.
+    /// Adds what TCP knows of it.
     pub fn look(&self, paths: &mut Paths) {
         if let Some(info) = tcp_info::of(&self.stream) {
             paths.look(&info);
         }
-        if let Some(suite) = self.session.as_ref().and_then(Session::suite) {
-            paths.secure(suite);
-        }
+    }
+
+    /// What TLS encrypts it by, once the handshake is over.
+    #[must_use]
+    pub fn suite(&self) -> Option<CipherSuite> {
+        self.session.as_ref().and_then(Session::suite)
     }
 
     /// What is wrong with its TLS.

@@ -248,10 +248,17 @@ impl<'a> Worker<'a> {
 
     /// It is connected: from now on only what comes is of interest.
     fn connected(&mut self, number: usize) {
-        self.tally.connect.record(now_ns() - self.connections[number].began_ns);
+        self.note_connected(number);
         self.connections[number].waits_to_write = false;
         self.watch(number, false);
         self.free.push(number);
+    }
+
+    /// Notes how long a connection took to make, and what encrypts it.
+    fn note_connected(&mut self, number: usize) {
+        let connection = &self.connections[number];
+        self.tally.connect.record(now_ns() - connection.began_ns);
+        self.tally.paths.secure(connection.transport().and_then(Transport::suite));
     }
 
     fn watch(&self, number: usize, writes: bool) {
@@ -307,7 +314,7 @@ impl<'a> Worker<'a> {
             && !matches!(event, Event::Failed(Failure::Unreachable | Failure::Tls))
             && !self.connections[number].is_connecting()
         {
-            self.tally.connect.record(now_ns() - self.connections[number].began_ns);
+            self.note_connected(number);
         }
         if was_busy {
             self.follow(number, event, was_writing);

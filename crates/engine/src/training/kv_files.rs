@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use super::ledger::Ledger;
 use super::target::{key, Target};
 use crate::contract::kernel::Stop;
+use crate::object::line_totals::LineTotals;
 use crate::object::place::Line;
 use crate::sys::files;
 use crate::sys::memory::Region;
@@ -77,10 +78,11 @@ impl Buffers {
         Self { line: RefCell::new(line), stop: stop.clone(), ..self }
     }
 
-    /// Requests to a store, and those of them that were sent again.
-    #[must_use]
-    pub fn requests(&self) -> (u64, u64) {
-        self.line.borrow().as_ref().map_or((0, 0), |line| (line.requests, line.repeated))
+    /// Adds the connection to a store.
+    pub fn add_to(&self, lines: &mut LineTotals) {
+        if let Some(line) = &*self.line.borrow() {
+            lines.add(line);
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use super::kv_tiers::{Tier, Tiers};
 use super::ledger::Ledger;
 use crate::contract::kernel::Stop;
 use crate::contract::reading::CpuTime;
+use crate::object::line_totals::LineTotals;
 use crate::timing::clock::now_ns;
 use crate::timing::cpu_time;
 use crate::timing::histogram::Histogram;
@@ -99,10 +100,8 @@ pub struct Tally {
     pub memory_written: u64,
     /// Entries that found no room.
     pub turned_away: u64,
-    /// Requests to a store.
-    pub store_requests: u64,
-    /// Those of them that were sent again.
-    pub store_repeated: u64,
+    /// The connections to a store.
+    pub lines: LineTotals,
     /// CPU time.
     pub cpu: CpuTime,
 }
@@ -123,11 +122,10 @@ impl Tally {
             (&mut self.memory_read, other.memory_read),
             (&mut self.memory_written, other.memory_written),
             (&mut self.turned_away, other.turned_away),
-            (&mut self.store_requests, other.store_requests),
-            (&mut self.store_repeated, other.store_repeated),
         ] {
             *mine += theirs;
         }
+        self.lines.merge(&other.lines);
         self.cpu += other.cpu;
     }
 }
@@ -179,7 +177,7 @@ pub fn serve(service: &Service<'_>, number: u64, buffers: Buffers) -> Tally {
     let before = cpu_time::of_this_thread();
     user.talk();
     user.tally.cpu = cpu_time::of_this_thread().since(before);
-    (user.tally.store_requests, user.tally.store_repeated) = user.buffers.requests();
+    user.buffers.add_to(&mut user.tally.lines);
     user.tally
 }
 

@@ -17,7 +17,7 @@ TURNS, BOTH = "turns", "both"
 _DIRECTIONS = {"get": "down", "range": "down", "put": "up", "multipart": "up"}
 _OF_FILES = {"accelerators": "down", "ranks": TURNS, "users": BOTH}
 """Where objects go of kernels that use a store as they use files, by the axis that each of them has."""
-_CONNECTIONS = ("concurrency", "accelerators", "read_threads", "ranks", "users")
+_CONNECTIONS = ("concurrency", "accelerators", "read_threads", "ranks", "users", "threads")
 """Axes whose product is the number of connections; each kernel has some of them."""
 COPIES = 2
 """How often each byte is copied on loopback: into the kernel by one end, out of it by the other."""
@@ -35,9 +35,9 @@ def of_path(run: Run, result: ExperimentResult) -> tuple[Ceiling, ...]:
         path = _make_ceiling(direction, point, processors) if direction else None
         if path is not None:
             paths.setdefault(direction, path)
-        for make in (_make_window_ceiling, _make_tls_ceiling) if direction else ():
-            other = make(direction, point, parameters)
-            if other is not None:
+        window = _make_window_ceiling(direction, point, parameters)
+        for other in (window, _make_tls_ceiling(direction, point, parameters, processors)):
+            if direction and other is not None:
                 others.setdefault((other.metric, other.label), other)
     found = network.of_all_hosts(run, paths.values())
     bounds = {ceiling.metric: ceiling.value for ceiling in found}
@@ -117,14 +117,17 @@ def _make_window_ceiling(direction: str, point: Measurement, parameters: Mapping
     return Ceiling(metric, "reference", bytes_s, "bytes/s", formula, source, "TCP windows")
 
 
-def _make_tls_ceiling(direction: str, point: Measurement, parameters: Mapping[str, Any]) -> Ceiling | None:
-    """What the client's threads encrypt or decrypt, if they do nothing else."""
+def _make_tls_ceiling(
+    direction: str, point: Measurement, parameters: Mapping[str, Any], processors: int
+) -> Ceiling | None:
+    """What the client's threads encrypt or decrypt, if they do nothing else and have a processor each."""
     cipher, threads = (positive(point.details.get(name)) for name in ("tls_bytes_cpu_s", "client_threads"))
     if not cipher or not threads or point.details.get("loopback") is not False:
         return None
-    threads *= max(1, len(point.hosts))
-    bytes_s = threads * cipher
-    formula = f"{plural(threads, 'thread')} x {format_value(cipher, 'bytes/s')} = {format_bytes_s(bytes_s)}"
+    count = min(threads, processors) * max(1, len(point.hosts))
+    bytes_s = count * cipher
+    workers = plural(count, "thread" if threads <= processors else "processor")
+    formula = f"{workers} x {format_value(cipher, 'bytes/s')} = {format_bytes_s(bytes_s)}"
     metric = f"{METRIC}{direction}/{_count_requests(parameters)}"
     return Ceiling(metric, "reference", bytes_s, "bytes/s", formula, _describe_cipher(point), "TLS")
 

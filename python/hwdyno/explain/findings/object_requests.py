@@ -7,16 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hwdyno.analysis.ceilings.object_store import TLS_ENDS
-from hwdyno.explain.findings.applies import Rule
+from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.bottleneck import BUSY, client_bound
 from hwdyno.explain.findings.commands import format_option
-from hwdyno.explain.findings.object_store import OF_REQUESTS, find_times, is_upload, read_detail
+from hwdyno.explain.findings.object_store import LIKE_FILES, OF_REQUESTS, find_times, is_upload, read_detail
 from hwdyno.explain.findings.point_labels import load_words
 from hwdyno.explain.findings.rule import (
     Case,
     Verdict,
     apart,
     as_number,
+    compute_cpu_share,
     contrast,
     mean_rate,
     percent,
@@ -24,6 +25,7 @@ from hwdyno.explain.findings.rule import (
     times,
 )
 from hwdyno.model.axes import series_key
+from hwdyno.model.kernels import OBJECT_REQUESTS
 from hwdyno.model.units import format_bytes, format_bytes_s, format_count, format_load, format_ns, format_size, plural
 from hwdyno.model.words import Axis, Scalar
 
@@ -234,15 +236,21 @@ def object_tls(case: Case) -> Verdict | None:
     The time is that of full records in memory, so it is the least that TLS costs.
     """
     point, cipher = case.point, read_detail(case.point, "tls_bytes_cpu_s")
-    spent_s, busy = (point.cpu_user_s or 0.0) + (point.cpu_system_s or 0.0), client_bound(case)
-    here = f"One thread encrypts or decrypts {format_bytes_s(cipher)} by {point.details.get('tls_suite')}."
+    if not cipher:
+        return None
+    spent_s, threads = (point.cpu_user_s or 0.0) + (point.cpu_system_s or 0.0), read_detail(point, "client_threads")
+    busy_share = compute_cpu_share(point, threads * max(1, len(point.hosts)), case.threads) or 0.0
+    here = f"One processor encrypts or decrypts {format_bytes_s(cipher)} by {point.details.get('tls_suite')}."
     share = point.bytes / cipher / spent_s if spent_s else 0.0
-    if busy is not None and share >= TLS_PART:
-        return replace(
-            busy,
-            says=f"TLS limits the client ({case.label}): its threads are {percent(case.cpu_share or 0.0)} busy, and "
-            f"encryption takes {percent(share)} of that time or more. {here}",
-            evidence={**busy.evidence, "tls_share": share, "tls_bytes_cpu_s": cipher},
+    if threads and busy_share > BUSY and share >= TLS_PART:
+        bound = client_bound(case)
+        return Verdict(
+            "warning",
+            f"TLS limits the client ({case.label}): the processors that it uses are "
+            f"{percent(busy_share)} busy, and encryption takes {percent(share)} of that time or more. {here}",
+            {"cpu_share": busy_share, "limit": BUSY, "tls_share": share, "tls_bytes_cpu_s": cipher},
+            bound.advice if bound else f"Use more processors or a second client, then: {case.command()}",
+            weight=busy_share,
             explains=("client_bound",),
         )
     machine_s = point.conditions.get("cpu_busy", 0.0) * point.elapsed_s * (case.threads or 0)
@@ -309,7 +317,8 @@ RULES = (
         "object_first_read", "experiment", object_first_read, replace(OF_REQUESTS, needs=("parameters.visit",)),
     ),
     Rule(
-        "object_tls", "point", object_tls, replace(OF_REQUESTS, needs=("details.tls_bytes_cpu_s",)), degrades=True,
+        "object_tls", "point", object_tls,
+        Applies(kernels=(OBJECT_REQUESTS, *LIKE_FILES), needs=("details.tls_bytes_cpu_s",)), degrades=True,
     ),
     Rule("object_list", "experiment", object_list, replace(OF_REQUESTS, needs=("details.keys_a_page",))),
 )  # fmt: skip

@@ -34,7 +34,7 @@ LIMITED = 0.3
 """Share of a sender's busy time spent waiting for a window (``tcpi_rwnd_limited``, ``tcpi_sndbuf_limited``)."""
 _BY_WAY = {TURNS: ("save_bytes_s", "load_bytes_s"), BOTH: ("read_bytes_s", "write_bytes_s")}
 """Details with the throughput of each direction, of kernels that go both ways."""
-_LIKE_FILES = (TRAINING_LOADER, TRAINING_CHECKPOINT, INFERENCE_KV_CACHE)
+LIKE_FILES = (TRAINING_LOADER, TRAINING_CHECKPOINT, INFERENCE_KV_CACHE)
 """Kernels that use a store as they use files."""
 REMEDIES = {
     SLOW_DOWN: "Try a lower load",
@@ -287,10 +287,10 @@ RULES = (
         "object_keep_alive", "point", object_keep_alive, replace(OF_REQUESTS, needs=("details.connections_made",)),
     ),
     Rule("object_endpoint", "point", object_endpoint, replace(OF_REQUESTS, needs=("details.endpoint_requests",))),
-    Rule("object_link", "experiment", object_link, Applies(kernels=(OBJECT_REQUESTS, *_LIKE_FILES))),
+    Rule("object_link", "experiment", object_link, Applies(kernels=(OBJECT_REQUESTS, *LIKE_FILES))),
     Rule(
         "object_repeated", "point", object_repeated,
-        Applies(kernels=_LIKE_FILES, needs=("details.requests_repeated",)),
+        Applies(kernels=LIKE_FILES, needs=("details.requests_repeated",)),
     ),
     Rule("object_window", "point", object_window, replace(OF_REQUESTS, needs=("details.window_bytes",))),
 )  # fmt: skip

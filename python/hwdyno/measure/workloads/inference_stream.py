@@ -51,6 +51,7 @@ class ModelStreaming(ModelLoading):
         settings = made["parameters"]
         reached = {name: settings[name] for name in ("endpoint", "ca_file")}
         way = {**reach_below(Path(str(settings["path"])).parent, reached), "route": True}
+        made["details"]["client_threads"] = settings["threads"]
         with contextlib.suppress(OSError):
             made["details"] |= {} if made["interrupted"] else engine.run(OBJECT_LISTING, way)["details"]
         return made
