@@ -96,7 +96,7 @@ fn cache(folder: &Path) -> Value {
 
 /// Where an error may go unsaid: the case, the call, which of its uses on files of the test, and why.
 pub const WITHOUT_WEIGHT: &[(&str, &str, RangeInclusive<u64>, &str)] = &[
-    ("storage_blocks io_uring randread", "pread64", 1..=1, "it only shows whether blocks are aligned; they are read again"),
+    ("storage_blocks io_uring randread", "pread64", 1..=1, "it shows whether blocks are aligned; they are read again"),
     ("storage_blocks libaio randread", "pread64", 1..=1, "likewise"),
     ("storage_group", "pread64", 1..=1, "likewise"),
     ("storage_check", "pread64", 1..=1, "likewise"),

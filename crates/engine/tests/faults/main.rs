@@ -43,6 +43,7 @@ const ONCE_WRONG: &[(&str, &str, u64)] = &[
     ("inference_vector_index", "fstat", 2),
     ("inference_kv_cache", "openat", 3),
     ("training_checkpoint", "flock", 1),
+    ("network_throughput udp", "sendto", 6),
 ];
 /// The marks around the table of counts in its document.
 const TABLE: [&str; 2] = ["<!-- counts -->\n", "<!-- end of counts -->\n"];
