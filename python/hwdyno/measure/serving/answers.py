@@ -129,7 +129,7 @@ class _Reader:
         cached = _count(details, "cached_tokens") if isinstance(details, dict) else None
         counts = [count for count in self._counts if count is not None]
         output_tokens = _count(self._usage, "completion_tokens")
-        if not self._content and not output_tokens:
+        if not chunks or not (self._content or output_tokens):
             return Answer("an answer without a token")
         return Answer(
             chunks_ns=tuple(chunks),
