@@ -82,7 +82,7 @@ def test_sample_reaches_every_command_and_signal() -> None:
 @pytest.mark.timeout(60)
 def test_a_process_that_ends_with_a_signal_untaken_is_judged(tmp_path: Path) -> None:
     """Its second signal waited for ever for the first one to be taken: a process that has ended takes none."""
-    code = "import signal, time; signal.pthread_sigmask(signal.SIG_BLOCK, {2, 15}); time.sleep(0.5)"
+    code = "import signal, time; signal.pthread_sigmask(signal.SIG_BLOCK, {2, 15}); time.sleep(1.5)"
     deaf = Command("deaf", (), seconds=0.2, program=(sys.executable, "-I", "-S", "-c", code))
     verdict = perform(Moment(deaf, "INT INT", 0.9, 0.05), tmp_path / "moment")
     assert verdict.outcome == "finished" and not verdict.problems
