@@ -181,7 +181,7 @@ def test_an_example_is_short_or_says_what_it_takes(
     status = main([*words, "--dry-run"])
     printed = capsys.readouterr()
     assert status == 0, printed.err
-    total = re.search(r"at least (.+?), (?:(?:up to )?([\d.]+ \w+)|nothing) written", printed.out)
+    total = re.search(r"at least (.+?), (?:(?:up to )?([\d.]+ \w+)|nothing else) written", printed.out)
     assert total is not None, printed.out
     assert "min" not in total[1] or re.search(r"\d min", remark), total[0]
     number, unit = (total[2] or "0 B").split()

@@ -59,7 +59,7 @@ def format_total(lines: Sequence[Line], preparations: Sequence[Preparation], wri
     made = sum(preparation.bytes for preparation in preparations if not preparation.by_points)
     least, most = (made + sum(map(attrgetter(of), lines)) for of in ("min_bytes", "writes_bytes"))
     known = all(line.min_bytes or not line.writes_bytes for line in lines)
-    total = _amount(least if known else 0.0, most) or "nothing"
+    total = _amount(least if known else 0.0, most) or "nothing else"
     return f"total: {plural(len(lines), 'point')}, at least {format_duration(total_s)}, {total} written\n"
 
 
