@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from hwdyno.formats import printed
 from hwdyno.formats.column import FIGURES, PARAMETERS, parse_head, parse_pattern
@@ -15,6 +16,7 @@ from hwdyno.formats.line_shapes import (
     take_estimates,
     ways_behind,
 )
+from hwdyno.formats.request_times import RequestTimes, find_behind
 from hwdyno.formats.row import make_point
 from hwdyno.formats.statistics_line import find_statistics
 from hwdyno.formats.table_resource import UNKNOWN, find_by_words
@@ -34,6 +36,8 @@ _OPTION = re.compile(r"(?<![\w-])(?:-{1,2}([A-Za-z][\w-]{0,30})[= ]|([A-Za-z][\w
 _COMMAND = re.compile(
     r"^\s*(?:[$#>]\s+|\w+@\w\S*[$#]\s+)?((?:sudo\s+)?[a-z][\w./-]{1,30}(?:\s+(?:-{1,2}[\w-]+|[a-z_]+)(?:=\S+)?)+.*)$"
 )
+_IS_TYPED = re.compile(r"^\s*[$#>]|@|\s-{1,2}[a-zA-Z]|\w=\w")
+"""A prompt or an option; words with a quantity and neither are no command."""
 _SECTION = re.compile(
     r"\s*(?:#{1,6}\s+(?P<marked>.{1,80}?)|(?:={2,9} )?(?P<ruled>[^=:]{1,60}) ={2,80}|"
     r"(?P<above>[^\s:=][^:=]{0,58}?)\s*:)\s*"
@@ -111,6 +115,7 @@ def read_by_shape(text: str, name: str) -> tuple[Run, str] | None:
             found.take(sentence[:LONGEST_LINE])
         if len(found.lines) > MAX_LINES:
             raise UserError(f"{name} has more than {printed.MAX_POINTS} results; split the file")
+    found.end_times()
     points = [point for block in _blocks(found.lines) if (point := _point(block)) is not None]
     if not points:
         return None
@@ -148,15 +153,30 @@ class _LineReader:
         self.heads: list[str] = []
         self.words_above = ""
         """The last line without figures, which may be the heads of columns."""
+        self.times = RequestTimes()
 
     def take(self, line: str) -> None:
         """Take one line."""
+        if self.times.take(line):
+            self.is_heading = False
+            return
+        self.end_times(is_end=not line.strip())
+        self._take_other(line)
+
+    def end_times(self, *, is_end: bool = True) -> None:
+        """Add the distributions of times that end above this line."""
+        for times in self.times.finish(is_end=is_end):
+            self._end_block()
+            subject = "" if self.section.endswith(times.subject) else times.subject
+            self.lines += [self._line(subject, times.numbers), None]
+
+    def _take_other(self, line: str) -> None:
         line = take_estimates(line)
         # A hostile text has a million lines: most need neither.
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")] if "|" in line else []
         quantities = [found for found in find_quantities(line) if found.kind]
         rates = [found for found in quantities if found.kind in RATES] if quantities else []
-        if not rates and (match := _COMMAND.match(line)):
+        if not rates and (match := _COMMAND.match(line)) and (not quantities or _IS_TYPED.search(line)):
             self.section, self.command = "", _options(match[1])
             self._end_block()
         elif not rates and is_of_settings(line):
@@ -236,7 +256,7 @@ class _LineReader:
             rate = number_in(named[1]) if named and rates and "operations/s" not in {of.kind for of in rates} else None
             if named and rate is not None:
                 first = _clean(line[: named.start()])
-            self._take_result(first, quantities, rate=rate)
+            self._take_result(first, quantities, rate=rate, times=find_behind(line) if rates else {})
             return
         if not re.search(r"\w", first):
             return  # Columns without heads.
@@ -262,9 +282,15 @@ class _LineReader:
                 self._take_result(label or first, result, is_alone=not at or words.rstrip().endswith((":", "=")))
 
     def _take_result(
-        self, label: str, quantities: list[Quantity], *, is_alone: bool = True, rate: PrintedNumber | None = None
+        self,
+        label: str,
+        quantities: list[Quantity],
+        *,
+        is_alone: bool = True,
+        rate: PrintedNumber | None = None,
+        times: Mapping[str, PrintedNumber] = MappingProxyType({}),
     ) -> None:
-        numbers = _numbers(label, quantities)
+        numbers = {**_numbers(label, quantities), **times}
         if rate is not None:
             numbers["iops"] = replace(rate, unit=None)
         if numbers and not _NOT_FIGURES.search(label):
