@@ -10,11 +10,16 @@ from types import MappingProxyType
 from hwdyno.formats import printed
 from hwdyno.formats.column import FIGURES, PARAMETERS, parse_head, parse_pattern
 from hwdyno.formats.line_shapes import (
+    block_size,
+    find_named_numbers,
     heads_above,
+    is_ceiling,
     is_of_settings,
+    label_end,
     read_listed,
     take_estimates,
     ways_behind,
+    with_bits,
 )
 from hwdyno.formats.request_times import RequestTimes, find_behind
 from hwdyno.formats.row import make_point
@@ -62,11 +67,11 @@ _MEAN = re.compile(r"(?i)\(\s*(?:avg|average|mean)\s*[:=]?\s*")
 _CLAUSE = re.compile(r"(?<!seq)(?<!rand)[.;!?]\s+", re.I)
 """Parts sentences: a sentence states parameters of the figures in it."""
 _READ_AND_WRITE = re.compile(r"(?i)\bread ?/ ?write\b")
-_OF_BLOCKS = re.compile(r"\s{0,40}[\d.]{1,8} ?[kKMG]i?B \w{2,12}(?=:)")
-"""``64KiB blocks:`` at the beginning of a line is its label."""
 _JOINING = re.compile(r"^\W*(?:and|or|to|vs\.?|versus|respectively)\b", re.I)
 _TO_A_HOST = re.compile(r"(?i)\b(?:up|down)load\b")
 """Words for a transfer between hosts, which a GPU's table uses for one to or from its memory."""
+_WRONG_UNIT = 1100.0
+"""Greatest factor between bytes over time and a stated rate that units in a tool's output may be wrong by."""
 _SAME = 1.01
 """Greatest ratio of two figures that are one in two units."""
 _OF_TOKENS = {"ttft", "tpot", "itl", "e2el"}
@@ -108,7 +113,7 @@ class _Line:
 
 def read_by_shape(text: str, name: str) -> tuple[Run, str] | None:
     """The Run of a text's labelled figures, and how it was read; none where it has no figure with a unit."""
-    found = _LineReader()
+    found = _LineReader(is_of_network=find_by_words(text) == "network")
     for line in _COPY_PROGRESS.sub("", text).splitlines():
         cut = line[:LONGEST_LINE]
         for sentence in _SENTENCE.split(line[: 4 * LONGEST_LINE]) if len(line) > _PROSE and "|" not in cut else [cut]:
@@ -136,7 +141,8 @@ def read_by_shape(text: str, name: str) -> tuple[Run, str] | None:
 class _LineReader:
     """Takes a text line by line, with what the lines above state."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_of_network: bool) -> None:
+        self.is_of_network = is_of_network
         self.lines: list[_Line | None] = []
         """The figures of each line; none for a line that ends a block."""
         self.chapter = ""
@@ -171,10 +177,9 @@ class _LineReader:
             self.lines += [self._line(subject, times.numbers), None]
 
     def _take_other(self, line: str) -> None:
-        line = take_estimates(line)
-        # A hostile text has a million lines: most need neither.
+        line = take_estimates(line)  # A hostile text has a million lines: most need neither.
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")] if "|" in line else []
-        quantities = [found for found in find_quantities(line) if found.kind]
+        quantities = self._find_quantities(line)
         rates = [found for found in quantities if found.kind in RATES] if quantities else []
         if not rates and (match := _COMMAND.match(line)) and (not quantities or _IS_TYPED.search(line)):
             self.section, self.command = "", _options(match[1])
@@ -217,6 +222,8 @@ class _LineReader:
             self._take_quantities(line, quantities)
         elif match := _ONE.fullmatch(line):
             self._take_one(match["head"], match["figure"])
+        elif named_numbers := find_named_numbers(line):
+            self._take_named(named_numbers)
         elif len(cells) > 1:
             self.heads = cells if any(any(map(str.isalpha, cell)) for cell in cells) else self.heads
         elif not line.strip():
@@ -228,6 +235,10 @@ class _LineReader:
         if not quantities:
             self.words_above = line
         self.is_heading = False
+
+    def _find_quantities(self, line: str) -> list[Quantity]:
+        quantities = [found for found in find_quantities(line) if found.kind]
+        return with_bits(line, quantities) if self.is_of_network else quantities
 
     def _end_block(self) -> None:
         if self.lines and self.lines[-1] is not None:
@@ -247,8 +258,8 @@ class _LineReader:
 
     def _take_quantities(self, line: str, quantities: list[Quantity]) -> None:
         results = _results(line, quantities)
-        of_blocks = _OF_BLOCKS.match(line)
-        first = _clean(line[: of_blocks.end() if of_blocks else quantities[0].start]) or _outside(line, quantities)
+        end = label_end(line)
+        first = _clean(line[: end or quantities[0].start]) or _outside(line, quantities)
         if len(results) < 2:
             rates = results[0] if results else []
             quantities = sorted({*rates, *(found for found in quantities if found.kind not in RATES)}, key=_start)
@@ -275,7 +286,10 @@ class _LineReader:
         is_pair = len(results) == 2 and _READ_AND_WRITE.search(first) and between[1].strip() == "/"
         for at, (words, result) in enumerate(zip(between, results, strict=True)):
             label = _clean(_JOINING.sub("", words)) if at else first
-            if is_pair:
+            if at and is_ceiling(words) and self.lines and self.lines[-1] is not None:
+                ceiling = {"ceiling": _in_base(result[0])}
+                self.lines[-1] = replace(self.lines[-1], numbers={**self.lines[-1].numbers, **ceiling})
+            elif is_pair:
                 self._take_result(f"{first} {('read', 'write')[at]}", result)
             else:
                 # Words between two figures may be of the one before.
@@ -295,17 +309,25 @@ class _LineReader:
             numbers["iops"] = replace(rate, unit=None)
         if numbers and not _NOT_FIGURES.search(label):
             line = self._line(label, numbers)
+            if block := block_size(quantities):
+                line = replace(line, given={"bs": block, **line.given})
             self.lines.append(line if is_alone else replace(line, given={}))
+
+    def _take_named(self, named_numbers: list[tuple[str, str]]) -> None:
+        for head, figure in named_numbers:
+            self._take_one(head, figure)
+            self._end_block()
 
     def _take_one(self, head: str, figure: str) -> None:
         """A number whose unit is in the words before it, or in those above."""
         for words in (head, f"{self.section} {head}", *([f"{head} ({self.unit})"] if self.unit else [])):
             meaning = parse_head(words)
+            units = meaning.units[:1] if self.is_of_network else meaning.units
             name = meaning.quantity if meaning.quantity in RATES.values() else ""
             name = "lat" if meaning.quantity == "lat" and not meaning.remainder else name
-            if meaning.unit is not None and name and (number := number_in(figure)) is not None:
+            if len(units) == 1 and name and (number := number_in(figure)) is not None:
                 name += f"_{meaning.statistic}" if meaning.statistic else ""
-                number = PrintedNumber(number.value * meaning.unit.factor, number.rounding, meaning.unit)
+                number = PrintedNumber(number.value * units[0].factor, number.rounding, units[0])
                 self.lines.append(self._line(head, {name: number}, "" if words == head else words))
                 return
 
@@ -349,8 +371,10 @@ def _numbers(label: str, quantities: list[Quantity]) -> dict[str, PrintedNumber]
         return found
     times = [quantity for quantity in quantities if quantity.kind == "s"]
     sizes = [quantity for quantity in quantities if quantity.kind == "bytes"]
-    if len(times) == 1 and sizes and "bw" in found:
-        found["time"], found["data"] = _in_base(times[0]), _in_base(sizes[0])
+    if len(times) == 1 and sizes and "bw" in found and times[0].base > 0 and found["bw"].value > 0:
+        moved = sizes[0].base / times[0].base / found["bw"].value
+        if 1 / _WRONG_UNIT < moved < _WRONG_UNIT:  # A size may also be of a block.
+            found["time"], found["data"] = _in_base(times[0]), _in_base(sizes[0])
     return found
 
 

@@ -257,6 +257,10 @@ _EMPTY = {
 }
 
 
+_NO_RATE = re.compile(r"\btime\b|/byte\b|\bprecision\b|\bper (?!s)[a-z]")
+"""Words of a head that name operations and hold no rate of them: ``ops/byte``, ``double precision ops``."""
+
+
 def _statistic(text: str) -> tuple[str, str]:
     if match := PERCENTILE.search(text):
         digits = match[1] or match[3] or match[5]
@@ -278,6 +282,8 @@ def _figure(text: str, units: tuple[Unit, ...]) -> tuple[str | None, str]:
         if name == "cpu" and not (units and units[0].kind == "1"):
             continue
         if name == "speedup" and units and units[0].kind != "1":
+            continue
+        if name == "iops" and not units and _NO_RATE.search(text):
             continue
         remainder = " ".join(f"{text[: match.start()]} {text[match.end() :]}".split())
         return name, remainder

@@ -307,8 +307,9 @@ def _block(title: str, lines: list[str]) -> Iterator[tuple[str, list[list[str]]]
         return
     for between, least in ((_BETWEEN_MARKS, 3), (_BETWEEN_COLUMNS, 2)):
         rows = [between.split(line.strip()) for line in lines if not _is_rule(line)]
-        if rows and len({len(row) for row in rows}) == 1 and len(rows[0]) >= least:
-            yield title, rows
+        above = next((at for at, row in enumerate(rows) if len(row) > 1), 0)
+        if len(rows) - above > 1 and len({len(row) for row in rows[above:]}) == 1 and len(rows[above]) >= least:
+            yield " ".join([title, *(row[0] for row in rows[:above])]).strip(), rows[above:]
             return
     rows = _single_spaced(lines)
     if rows and len(rows[0]) == len(rows[1]):

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from hwdyno.model.quantities import number_in
 from hwdyno.model.unit_readings import unit_readings
 
-_NUMBER = re.compile(r"[~≈<>]?\s*[-+]?\d(?!\d*[x×][\dA-Za-z])")
-"""``2x64`` is a name."""
+_NUMBER = re.compile(r"[~≈<>]?\s*[-+]?\d(?!\d*[x×][\dA-Za-z])(?![\d.]*%-?t?ile)")
+"""``2x64`` and ``99.9%ile`` are names."""
 _FIGURE_ALONE = re.compile(r"[-+]?\d[\d.,']{0,30}")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from hwdyno.formats import printed, workload
 from hwdyno.formats.column import COUNTS, FIGURES, PARAMETERS, SIZES, parse_head
-from hwdyno.formats.column_pairs import collides, find_twin, joined_parameters, summed_directions
+from hwdyno.formats.column_pairs import collides, find_twin, is_vague_time, joined_parameters, summed_directions
 from hwdyno.formats.figure_rows import by_figure
 from hwdyno.formats.grid import Grid, find_grids
 from hwdyno.formats.grid_shapes import with_one_unit_a_column
@@ -334,7 +334,7 @@ class _Table:
         shared = {}
         for column in figures:
             number = self.figure(row, column)
-            if number is None:
+            if number is None or is_vague_time(column, row.numbers[column.at]):
                 continue
             quantity = column.meaning.quantity
             if column.inferred == BY_ROW and number.unit is not None:
@@ -419,7 +419,7 @@ class _Table:
         """How the columns were read, in one line."""
         left = len(self.grid.rows) - len(self.rows)
         out = f", {left} without a figure left out" if left else ""
-        where = f"{self.grid.title or 'table'}: {self.resource}, {plural(len(self.rows), 'row')}{out}. "
+        where = f"{self.grid.title[:120] or 'table'}: {self.resource}, {plural(len(self.rows), 'row')}{out}. "
         parts = [f"'{column.head}' is {column.says()}" for column in self.columns if column.head.strip()]
         stated = [
             f"{TITLES.get(name, name)} {value} by the title" for name, value in self.common.items() if name != "numjobs"

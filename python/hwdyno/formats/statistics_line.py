@@ -11,7 +11,7 @@ MIN_STATISTICS = 3
 """Statistics that make a line of times a distribution."""
 _NAME = re.compile(
     r"(?i)(?<![\w.])(?:(?P<word>avg|average|mean|med|median|min|minimum|max|maximum)|"
-    r"p\(?(?P<share>\d{2})(?:\.(?P<part>\d{1,3}))?\)?)\s{0,3}[=:]\s{0,8}$"
+    r"p(?:ercentile)?\(?(?P<share>\d{2})(?:\.(?P<part>\d{1,3}))?%?\)?)(?:\s{0,3}[=:]\s{0,8}|\s)$"
 )
 _WORDS = {
     "avg": "mean", "average": "mean", "mean": "mean", "med": "p50", "median": "p50",
@@ -23,6 +23,7 @@ _LONGEST_NAME = 24
 def find_statistics(line: str, quantities: Sequence[Quantity]) -> Mapping[str, PrintedNumber]:
     """The times of a line by the statistic right before each; empty where it has no mean or any is named otherwise."""
     found: dict[str, PrintedNumber] = {}
+    quantities = [of for of in quantities if of.kind != "1" or not line[: of.start].endswith("percentile(")]
     for quantity in quantities if len(quantities) >= MIN_STATISTICS else ():
         match = _NAME.search(line[max(0, quantity.start - _LONGEST_NAME) : quantity.start])
         if match is None or quantity.kind != "s":

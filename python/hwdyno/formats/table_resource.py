@@ -12,8 +12,12 @@ from hwdyno.model.quantities import PrintedNumber
 from hwdyno.model.unit_readings import counted_in
 
 _RESOURCE_WORDS = (
-    ("training", r"mlperf|dlio|unet3d|resnet|cosmoflow|accelerator utili|training"),
-    ("inference", r"\bvllm\b|\bllama\.cpp\b|\bllms?\b|\bttft\b|\btpot\b|\btokens? ?(?:/|per) ?s"),
+    ("training", r"mlperf|dlio|unet3d|resnet|cosmoflow|accelerator utili|training|\bglobal_step\b|\bloss ?[=:] ?\d"),
+    (
+        "inference",
+        r"\bvllm\b|\bllama\.cpp\b|\bllms?\b|\bttft\b|\btpot\b|\btokens? ?(?:/|per) ?s|"
+        r"\bbert\b|\btensorrt\b|\btrtexec\b|\bonnx(?:runtime)?\b|\byolov?\d*\b",
+    ),
     (
         "gpu",
         r"\bgpus?\b|cuda|\b(?:nccl|rccl|oneccl)\b|"
@@ -23,7 +27,8 @@ _RESOURCE_WORDS = (
     (
         "network",
         r"network|iperf|netperf|\btcp\b|\budp\b|ethernet|\bgbe\b|rdma|infiniband|\bib_(?:write|read|send|atomic)_|\broce\b|\b[km]?pps\b|"
-        r"(?:packet|message) (?:size|rate)|\bosu[ _](?:mpi|\w+_(?:bw|lat))|\bnic\b|loopback|\brtt\b|\bping\b",
+        r"(?:packet|message) (?:size|rate)|\bosu[ _](?:mpi|\w+_(?:bw|lat))|\bnic\b|loopback|\brtt\b|\bping\b|"
+        r"\b[RrTt]x-[bp]ps\b|\bspeed ?test\b|\bwi-?fi\b|\b(?:wireguard|openvpn)\b",
     ),
     ("memory", r"memory|\bdram\b|\bddr\d?|stream (?:triad|copy|bench)|\bmlc\b|\bnuma\b|\bdimm"),
     ("compute", r"linpack|\bhpl\b|flop|\bgemm\b"),
@@ -35,8 +40,13 @@ UNKNOWN = "table"
 """What a table or a text measures that does not say so."""
 RESOURCES = {name for name, _ in _RESOURCE_WORDS}
 """Names that a column of resources may have."""
-_OF_SAMPLES = re.compile(r"\b(?:samples?|images?|imgs?|tokens?) ?(?:/|per) ?s", re.I)
+_OF_MODELS = _RESOURCES[1][1]
+_OF_SAMPLES = re.compile(r"\b(?:samples?|examples?|images?|imgs?|tokens?) ?(?:/|per) ?s", re.I)
 _OF_TRAINING_ALONE = re.compile(r"(?i)\b(?:epochs?|accuracy|perplexity|loss|(?:pre-?)?train(?:ing|ed)?|fine-?tun\w+)\b")
+
+
+_OF_ARITHMETIC = re.compile(r"(?i)\b[kmgtp]?i?(?:flop|iop)s?\b.*\b[kmgtp]?flops?\b")
+"""Words of a table of arithmetic by precision, whose GIOPS are of integers."""
 
 
 def _rate_words(columns: Sequence[Column], rows: Sequence[TableRow]) -> set[str]:
@@ -45,6 +55,14 @@ def _rate_words(columns: Sequence[Column], rows: Sequence[TableRow]) -> set[str]
     units = [unit for column in rates for unit in column.meaning.units]
     units += [number.unit for column in rates for row in rows if (number := row.numbers.get(column.at)) and number.unit]
     return {counted_in(unit.name) for unit in units}
+
+
+def _find_by_count(counted: set[str], names: set[str]) -> str:
+    """The resource by what all of a table's rates count; empty where they leave it open."""
+    if "step" in counted and counted <= {"step", "sample", "example", "image", "token"}:
+        return "training"
+    is_of_calls = counted <= {"query", "request"} and not names & {"bs", "bw", "iodepth", "rw"}
+    return "network" if counted and (is_of_calls or counted == {"message"}) else ""
 
 
 def _latencies(columns: Sequence[Column], rows: Sequence[TableRow]) -> list[PrintedNumber]:
@@ -93,14 +111,14 @@ def find_resource(columns: Sequence[Column], rows: Sequence[TableRow], context: 
     counted = _rate_words(columns, rows) if "iops" in names else set()
     if counted == {"token"} and not _OF_TRAINING_ALONE.search(words):
         return "inference"
-    if counted == {"message"}:
-        return "network"
-    if counted and counted <= {"query", "request"} and not names & {"bs", "bw", "iodepth", "rw"}:
-        return "network"
+    if resource := _find_by_count(counted, names):
+        return "inference" if resource == "network" and _OF_MODELS.search(words) else resource
     if any(operation.startswith(("host-to", "device-to")) for operation in operations):
         return "gpu"
     if "delay" in names or "working_set" in names or operations & {"triad", "scale"}:
         return "memory"
+    if "flops" in names and not names & {"bs", "rw", "iodepth"} and _OF_ARITHMETIC.search(words):
+        return "gpu" if re.search(r"(?i)\bgpus?\b|cuda", words) else "compute"
     if names & {"iodepth", "numjobs"} and names & {"iops", "bw", "lat"}:
         return "storage"
     if names & {"streams", "loss", "jitter", "retransmits", "protocol"} or "protocol" in given or bits:

@@ -81,7 +81,7 @@ TITLES = {
     "bw": "bandwidth", "busbw": "bandwidth of the bus",
     "iops": "operations/s", "lat": "latency", "flops": "FLOP/s", "au": "accelerator utilisation",
     "bs": "block size", "iodepth": "queue depth", "numjobs": "jobs", "rw": "access pattern", "n": "equations",
-    "read_percent": "share of reads", "write_percent": "share of writes", "size": "file size",
+    "read_percent": "share of reads", "write_percent": "share of writes", "size": "size",
     "working_set": "working set",
     "lda": "leading dimension", "share": "share of a whole", "cpu": "CPU use",
 }  # fmt: skip

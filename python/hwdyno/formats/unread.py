@@ -33,6 +33,8 @@ _NOTHING_NEW = re.compile(
     r"\bresolution\b|1,000,000 bytes/s|^\s+(?:bw +\(|iops +:|lat \([num]?sec\) +:|submit|complete|latency +:)", re.I
 )
 """IOzone's clock, CrystalDiskMark's words on its units, fio's other statistics of the rates and times that are read."""
+_PERCENTILE = re.compile(r"^\s{0,40}\d{2}(?:\.\d{1,3})?%(?=\s{1,40}[\d.]{1,20}\s*$)")
+"""A row's name, before its figure."""
 _PLAIN = re.compile(r"(?<![\w.])\d{1,20}(?:\.\d{1,12})?(?![\w.%])")
 
 
@@ -75,6 +77,7 @@ def _figures(line: str) -> Iterator[tuple[str, list[float]]]:
         numbers = [float(number) for number in _PLAIN.findall(line[head.end() :])]
         quantities = [(number * unit.factor, number, unit.kind) for number in numbers]
     else:
+        line = _PERCENTILE.sub("", line)
         quantities = [(found.base, found.number.value, found.kind) for found in find_quantities(line) if found.kind]
     for base, printed, kind in quantities:
         yield kind, [base, base * 1e9] if kind == "s" else [base, *(printed * factor for factor in _FACTORS)]

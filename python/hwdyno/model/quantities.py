@@ -33,6 +33,8 @@ _CLOCK = re.compile(r"(\d{1,4})m(\d{1,2}(?:[.,]\d{1,9})?)s(?![A-Za-z\d])")
 """``3m30.919s``, as a shell's ``time`` prints it."""
 _UNIT_ASIDE = re.compile(r"\(([A-Za-z]{1,12}/s(?:ec)?)\)\s*$")
 """A rate's unit in brackets behind its number: ``250.5 (op/s)``."""
+_PERCENTILE_NAME = re.compile(r"(?i)%-?t?ile\b|th (?:percentile|pct)\b")
+"""What makes the number before it a percentile's name: ``99.9%ile``."""
 _RANGE = re.compile(r"(?:[A-Za-z%]{1,6}(?:/s)?\s+)?(?:[-–…]|to\b|\.\.)\s*\d")
 
 
@@ -42,7 +44,7 @@ def number_in(cell: str) -> PrintedNumber | None:
         seconds = 60 * float(clock[1]) + float(clock[2].replace(",", "."))
         return PrintedNumber(seconds, 0.0, Unit("s", 1.0, "s"))
     parts = split_number(cell)
-    if parts is None:
+    if parts is None or _PERCENTILE_NAME.match(parts[1]):
         return None
     plain, after = parts[0], _SPREAD.sub("", parts[1], 1) if parts[1][:1] in {"±", "+"} else parts[1]
     value = printed_number(plain)

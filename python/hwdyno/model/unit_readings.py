@@ -32,10 +32,13 @@ _RATE = re.compile(
     rf"(?<![A-Za-z0-9])(?:([kKMGTPmgtp]?)(i?)({_BYTES_OR_BITS})(?:{_PER_SECOND}|p(?i:{_SECONDS}))"
     rf"|(?i:(kilo|mega|giga|tera|peta|kibi|mebi|gibi|tebi)[ -]?(bytes?|bits?))(?:{_PER_SECOND}))"
 )
-_FLOP = re.compile(r"(?<![A-Za-z0-9])([kKMGTPmgtp]?)(?:I?OP|(?i:flop))(?i:s?)(?:/s(?:ec)?|ps)?(?![A-Za-z])")
+_FLOP = re.compile(
+    r"(?<![A-Za-z0-9])([kKMGTPmgtp]?)(?:I?OP|(?i:flop))(?i:s?)(?:/s(?:ec)?|ps)?(?![A-Za-z])(?! ?/ ?[A-Za-z])"
+)
 _OPS = re.compile(
-    rf"(?<![A-Za-z0-9])([kKMmG]?)\s?(?:(?i:iops)|(?i:i/?os?|ops?|operations?|req(?:uests)"
-    rf"?|transactions?|messages?|msgs?|packets?|datagrams?|events?|samples?|images?|imgs?|frames?|tok(?:ens?)?|steps?|iterations?|records?|rows?|objects?|files?|creates?|"
+    rf"(?<![A-Za-z0-9])([kKMmG]?)\s?(?:(?i:iops)(?! ?/ ?(?!s(?:ec)?\b)[A-Za-z])|"
+    rf"(?i:i/?os?|ops?|operations?|req(?:uests)?|transactions?|messages?|msgs?|packets?|datagrams?|events?|samples?|"
+    rf"examples?|images?|imgs?|frames?|tok(?:ens?)?|steps?|iterations?|records?|rows?|objects?|files?|creates?|"
     rf"queries|accesses){_PER_SECOND}|(?i:tps|pps|qps)(?![A-Za-z]))"
 )
 _TRANSFERS = re.compile(r"(?<![A-Za-z0-9])([kMG])T/s(?![A-Za-z])")
@@ -164,7 +167,9 @@ _NOUNS = {
     **dict.fromkeys(("packet", "p"), "packet"),
     **dict.fromkeys(("transaction", "t"), "transaction"),
     **dict.fromkeys(("querie", "query", "q"), "query"),
-    **{word: word for word in ("sample", "frame", "step", "iteration", "record", "row", "event", "datagram")},
+    **{
+        word: word for word in ("sample", "example", "frame", "step", "iteration", "record", "row", "event", "datagram")
+    },
 }
 
 
