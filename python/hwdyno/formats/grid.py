@@ -308,6 +308,8 @@ def _block(title: str, lines: list[str]) -> Iterator[tuple[str, list[list[str]]]
     for between, least in ((_BETWEEN_MARKS, 3), (_BETWEEN_COLUMNS, 2)):
         rows = [between.split(line.strip()) for line in lines if not _is_rule(line)]
         above = next((at for at, row in enumerate(rows) if len(row) > 1), 0)
+        if len(rows) - above < 3 or any(map(is_number, rows[above])):
+            above = 0  # A sentence is above heads and several rows.
         if len(rows) - above > 1 and len({len(row) for row in rows[above:]}) == 1 and len(rows[above]) >= least:
             yield " ".join([title, *(row[0] for row in rows[:above])]).strip(), rows[above:]
             return
