@@ -36,6 +36,11 @@ _RESOURCE_WORDS = (
     ("compute", r"\bcpu\b"),
 )
 _RESOURCES = tuple((name, re.compile(pattern, re.I)) for name, pattern in _RESOURCE_WORDS)
+_AMOUNT = re.compile(
+    r"(?i)\b\d[\d.]{0,8} ?[GMT]i?B (?:of )?(?:memory|ram|ddr\d\w{0,2})\b|\bmemory ?[:=] ?\d[\d.]{0,8} ?[kGMT]i?B\b|"
+    r"\bmemory (?:usage|used|limit|footprint)\b"
+)
+"""How much memory a machine has or a program uses, which is not what was measured."""
 UNKNOWN = "table"
 """What a table or a text measures that does not say so."""
 RESOURCES = {name for name, _ in _RESOURCE_WORDS}
@@ -86,7 +91,8 @@ BEGINNING = 1 << 16
 
 def find_by_words(text: str) -> str:
     """Which resource a text without columns is about, by the words at its beginning; ``UNKNOWN`` without any."""
-    return next((name for name, pattern in _RESOURCES if pattern.search(text, 0, BEGINNING)), UNKNOWN)
+    text = _AMOUNT.sub(" ", text[:BEGINNING])
+    return next((name for name, pattern in _RESOURCES if pattern.search(text)), UNKNOWN)
 
 
 def find_resource(columns: Sequence[Column], rows: Sequence[TableRow], context: str, title: str) -> str:
@@ -127,7 +133,7 @@ def find_resource(columns: Sequence[Column], rows: Sequence[TableRow], context: 
         return "storage"
     if "iops" in names and _OF_SAMPLES.search(words) and re.search(r"(?i)\b(?:loss|epochs?|training)\b", words):
         return "training"
-    texts = [words, values, context]
+    texts = [_AMOUNT.sub(" ", of) for of in (words, values, context)]
     for text in texts[:1]:
         for name, pattern in _RESOURCES:
             if pattern.search(text):
@@ -138,7 +144,8 @@ def find_resource(columns: Sequence[Column], rows: Sequence[TableRow], context: 
         return "training"
     if names.isdisjoint({"iops", "bw"}) and _are_below(SYSTEM_CALL_S, columns, rows):
         return "memory"
-    if "iops" in names or "rw" in given or any("rw" in row.parameters for row in rows):
+    is_of_blocks = "rw" in given or any("rw" in row.parameters for row in rows)
+    if is_of_blocks or ("iops" in names and re.search(r"(?i)\bi/?ops\b|\bi/os?\b", words)):
         return "storage"
     for text in texts[1:]:
         for name, pattern in _RESOURCES:
