@@ -41,6 +41,36 @@ FIGURES: dict[str, tuple[str, list[tuple[float, str]]]] = {
         "[RUN #1 100%, 9 secs] 0 threads: 900 ops, 3500 (avg:  3600) ops/sec, 111.0MB/sec (avg: 112.5MB/sec)\n",
         [(112.5e6, "bytes/s")],
     ),
+    "a range is no figure": (
+        "Copies run at 130-160 MB/s, or between 90 and 120 MB/s.\nWrite: 35.5 MB/s\n",
+        [(35.5e6, "bytes/s")],
+    ),
+    "words above the heads of a table": (
+        "ALL STATS\n=====================================\n"
+        "Type         Ops/sec     Hits/sec   Misses/sec    Avg. Latency     p99 Latency       KB/sec\n"
+        "--------------------------------------------------------------------------------------------\n"
+        "Sets         1000.50          ---          ---         0.69435        16.63900       512.25\n"
+        "Waits           0.00          ---          ---             ---             ---          ---\n",
+        [(512.25e3, "bytes/s")],
+    ),
+    "intervals of a pool": (
+        "               capacity     operations    bandwidth\npool        alloc   free   read  write   read  write\n"
+        "----------  -----  -----  -----  -----  -----  -----\n"
+        "T           17.2T   103T     10  13.5K  41.5K  55.5M\nT           17.2T   103T      0      0      0      0\n"
+        "  mirror        -      -      0    100      0   2.5M\n",
+        [(41.5 * 1024, "bytes/s"), (55.5 * MIB, "bytes/s"), (2.5 * MIB, "bytes/s")],
+    ),
+    "devices of iostat": (
+        "Device            r/s     rkB/s   rrqm/s  r_await     w/s     wMB/s   w_await  aqu-sz  %util\n"
+        "dm-10          109.50  11710.00     0.00    9.23   41.00     32.50      8.57    1.36  71.30\n"
+        "dm-11            0.00      0.00     0.00    0.00   16.50      1.50      2.94    2.38  82.80\n",
+        [(11710 * 1024, "bytes/s"), (32.5 * MIB, "bytes/s"), (1.5 * MIB, "bytes/s")],
+    ),
+    "bytes with the letter of their way": ("Disk sda: 511.50 rkB/s\nRead: 5 MB/s\n", [(5e6, "bytes/s")]),
+    "memory of the machines is no resource": (
+        "Three machines (32 cores, 128GB memory).\n100 threads, 1450 tps\n",
+        [(1450.0, "operations/s")],
+    ),
 }
 
 
@@ -50,6 +80,22 @@ def test_figures_are_read(name: str) -> None:
     found = [(point.throughput.value, point.throughput.unit) for point in points(text)]
     assert [unit for _, unit in found] == [unit for _, unit in expected]
     assert [value for value, _ in found] == pytest.approx([value for value, _ in expected])
+
+
+def test_the_memory_of_a_machine_is_not_measured() -> None:
+    (run,) = formats.read_every(FIGURES["memory of the machines is no resource"][0], "post.txt")[0]
+    assert run.experiments[0].resource == "table"
+
+
+def test_waits_of_iostat_are_milliseconds() -> None:
+    first, *_ = points(FIGURES["devices of iostat"][0])
+    assert first.parameters == {"device": "dm-10", "rw": "read"}
+    assert first.latency_ns is not None and first.latency_ns.mean == pytest.approx(9.23e6)
+
+
+def test_a_column_without_a_unit_is_left_out_beside_others() -> None:
+    _, says = formats.read_every(FIGURES["words above the heads of a table"][0], "post.txt")
+    assert "'Avg. Latency' is not used (its unit is not stated" in says[0]
 
 
 def test_a_listed_percentile_is_of_its_mean() -> None:

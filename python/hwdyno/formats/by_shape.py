@@ -41,6 +41,10 @@ _OPTION = re.compile(r"(?<![\w-])(?:-{1,2}([A-Za-z][\w-]{0,30})[= ]|([A-Za-z][\w
 _COMMAND = re.compile(
     r"^\s*(?:[$#>]\s+|\w+@\w\S*[$#]\s+)?((?:sudo\s+)?[a-z][\w./-]{1,30}(?:\s+(?:-{1,2}[\w-]+|[a-z_]+)(?:=\S+)?)+.*)$"
 )
+_RANGE = re.compile(
+    r"(?:(?<![\w.-])\d[\d.,]{0,12} ?[–-] ?|\b(?:between|from) \d[\d.,]{0,12} ?[\w/]{0,10} (?:and|to) )$"
+)
+"""``130-160 MB/s`` is no figure."""
 _IS_TYPED = re.compile(r"^\s*[$#>]|@|\s-{1,2}[a-zA-Z]|\w=\w")
 """A prompt or an option; words with a quantity and neither are no command."""
 _SECTION = re.compile(
@@ -237,7 +241,8 @@ class _LineReader:
         self.is_heading = False
 
     def _find_quantities(self, line: str) -> list[Quantity]:
-        quantities = [found for found in find_quantities(line) if found.kind]
+        found_all = (found for found in find_quantities(line) if found.kind)
+        quantities = [found for found in found_all if not _RANGE.search(line, 0, found.start)]
         return with_bits(line, quantities) if self.is_of_network else quantities
 
     def _end_block(self) -> None:

@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from html.parser import HTMLParser
 from itertools import chain, pairwise
 
-from hwdyno.formats.grid_heads import are_figures, columns_in_groups, is_number, spread_heads, with_wide_heads
+from hwdyno.formats.grid_heads import (
+    are_figures,
+    columns_in_groups,
+    heads_in_comment,
+    is_number,
+    rows_below_words,
+    spread_heads,
+    with_wide_heads,
+)
 from hwdyno.model.quantities import find_quantities
 from hwdyno.model.unit_readings import unit_readings
 from hwdyno.model.words import UserError
@@ -240,7 +248,7 @@ def _read_separated(text: str) -> Iterator[tuple[str, list[list[str]]]]:
     lines = ["" if _SHELL_TIME.match(line) else line for line in [*text.splitlines(), "", ""]]
     for line, following in pairwise(lines):
         comment = line.lstrip().startswith("#")
-        if comment and (heads := _heads_in(line, following)):
+        if comment and (heads := heads_in_comment(line, following)):
             if len(block) > 1:
                 yield from _block(title, block)
             block = [heads]
@@ -259,21 +267,6 @@ def _read_separated(text: str) -> Iterator[tuple[str, list[list[str]]]]:
         elif block:
             yield from _block(title, block)
         block = []
-
-
-_COMMENT_MARK = re.compile(r"#\s*")
-
-
-def _heads_in(comment: str, row: str) -> str:
-    """The heads that a comment right above a row of figures has, as many as the row has cells; else nothing."""
-    heads = _COMMENT_MARK.sub("", comment).strip()
-    if not heads:
-        return ""
-    for mark in (r"\t", r",", r";", r"\s{2,}", r"\s+"):
-        names, cells = re.split(mark, heads), re.split(mark, row.strip())
-        if len(names) == len(cells) > 1 and all(map(is_number, cells)) and not any(map(is_number, names)):
-            return "  ".join(names) if mark == r"\s+" else heads
-    return ""
 
 
 _BETWEEN_CELLS = re.compile(r",(?!\d{3}(?!\d))|(?<!\d),")
@@ -314,7 +307,9 @@ def _block(title: str, lines: list[str]) -> Iterator[tuple[str, list[list[str]]]
             yield " ".join([title, *(row[0] for row in rows[:above])]).strip(), rows[above:]
             return
     rows = _single_spaced(lines)
-    if rows and len(rows[0]) == len(rows[1]):
+    if not rows or len(rows[0]) != len(rows[1]):
+        rows = rows_below_words([_BETWEEN_COLUMNS.split(line.strip()) for line in lines if not _is_rule(line)])
+    if rows:
         yield title, rows
 
 

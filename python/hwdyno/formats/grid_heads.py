@@ -18,6 +18,9 @@ def is_number(cell: str) -> bool:
     return _NUMBER.match(cell) is not None
 
 
+MIN_COLUMNS = 4
+"""Columns that lines of words do not have by chance."""
+MISSING = {"-", "--", "---", "n/a", "N/A"}
 MARKS = {":", "=", "|", "-", "->"}
 """What parts a label from its figure."""
 
@@ -51,6 +54,19 @@ def spread_heads(heads: list[str], second: Sequence[str]) -> list[str]:
     return spread
 
 
+def rows_below_words(rows: list[list[str]]) -> list[list[str]]:
+    """The heads and rows of a block whose first lines are words of fewer columns; empty for other blocks."""
+    first = next((at for at, row in enumerate(rows) if len(row) == len(rows[-1])), 0) if rows else 0
+    heads, body = rows[first : first + 1], rows[first + 1 :]
+    if not first or not body or len(heads[0]) < MIN_COLUMNS or any(map(is_number, heads[0])):
+        return []
+    cells = [cell for row in body for cell in row[1:]]
+    is_table = {len(row) for row in body} == {len(heads[0])} and all(
+        is_number(cell) or cell in MISSING for cell in cells
+    )
+    return [*heads, *body] if is_table and any(map(is_number, cells)) else []
+
+
 def with_wide_heads(rows: list[list[str]]) -> list[list[str]]:
     """Rows whose first line has a head for each like group of the heads below it; empty for other rows."""
     if len(rows) < 3 or {len(row) for row in rows[1:]} != {len(rows[1])} or not rows[0]:
@@ -82,3 +98,18 @@ def columns_in_groups(block: Sequence[Sequence[str]]) -> list[list[str]]:
         for line, cells in zip(lines, [heads, *rows], strict=True):
             line += cells
     return lines if len(lines[0]) > len(block[0]) else []
+
+
+_COMMENT_MARK = re.compile(r"#\s*")
+
+
+def heads_in_comment(comment: str, row: str) -> str:
+    """The heads that a comment right above a row of figures has, as many as the row has cells; else nothing."""
+    heads = _COMMENT_MARK.sub("", comment).strip()
+    if not heads:
+        return ""
+    for mark in (r"\t", r",", r";", r"\s{2,}", r"\s+"):
+        names, cells = re.split(mark, heads), re.split(mark, row.strip())
+        if len(names) == len(cells) > 1 and all(map(is_number, cells)) and not any(map(is_number, names)):
+            return "  ".join(names) if mark == r"\s+" else heads
+    return ""

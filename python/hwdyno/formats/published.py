@@ -33,7 +33,7 @@ from hwdyno.formats.table_rows import (
     with_row_units,
 )
 from hwdyno.formats.table_title import stated_by_title
-from hwdyno.formats.table_units import Resolver
+from hwdyno.formats.table_units import with_unit
 from hwdyno.model.kernels import (
     GPU_TRANSFER,
     MEMORY_BANDWIDTH,
@@ -203,8 +203,7 @@ class _Table:
             for at, column in enumerate(table.columns):
                 holds = quantity in SIZES or any(column.at in row.numbers for row in table.rows)
                 if column.meaning.quantity == quantity and column.unit is None and holds:
-                    unit, why = Resolver(table, column).unit()
-                    table = table._with(at, replace(column, unit=unit, inferred=why))
+                    table = table._with(at, with_unit(table, column))
         return table
 
     def _with(self, at: int, column: Column) -> _Table:

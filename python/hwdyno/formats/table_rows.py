@@ -16,6 +16,7 @@ from hwdyno.model.unit_readings import Unit, unit_readings
 from hwdyno.model.words import Parameters, UserError
 
 BY_ROW = "unit of each row"
+UNIT_UNKNOWN = "its unit is not stated; --map says it"
 TRANSFERS = "transfers/s"
 """A link's clock, which is no result and no ceiling of what passes through it."""
 BY_KIND = {"bytes/s": "bw", "operations/s": "iops", "FLOP/s": "flops", "s": "lat", "1": "share"}
@@ -68,7 +69,7 @@ class Column:
         """How it was read, in a few words."""
         meaning = self.meaning
         if meaning.quantity == "label":
-            return "not used" if not self.key else "label"
+            return "label" if self.key else " ".join(filter(None, ["not used", self.inferred and f"({self.inferred})"]))
         if meaning.quantity == "percent":
             return "not used"
         words = TITLES.get(meaning.quantity, meaning.quantity)

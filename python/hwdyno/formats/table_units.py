@@ -9,16 +9,17 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from hwdyno.formats.cell import bytes_from_number
-from hwdyno.formats.column import FIGURES, SIZES
+from hwdyno.formats.column import FIGURES, SIZES, Meaning
 from hwdyno.formats.grid import Grid
 from hwdyno.formats.table_labels import TableRow
-from hwdyno.formats.table_rows import Column
+from hwdyno.formats.table_rows import UNIT_UNKNOWN, Column
 from hwdyno.model.quantities import PrintedNumber, number_in
 from hwdyno.model.unit_readings import Unit, unit_readings
 from hwdyno.model.words import Parameters, UserError
 from hwdyno.system.printable import escape_text
 
 MAX_SHARE = 1.5
+_RESULTS = {"bw", "iops", "lat"}
 
 
 class UnitContext(Protocol):
@@ -51,8 +52,22 @@ class UnitContext(Protocol):
         """A cell's number in its base unit."""
 
 
+def with_unit(table: UnitContext, column: Column) -> Column:
+    """The column with its unit; left out where two fit it, and other figures of the table have theirs."""
+    try:
+        unit, why = _Resolver(table, column).unit()
+    except UserError:
+        quantity = column.meaning.quantity
+        others = [other for other in table.columns if other.is_figure and other.meaning.quantity != quantity]
+        known = [other for other in others if other.unit is not None and other.meaning.quantity in _RESULTS]
+        if quantity not in {"lat", "bw"} or not known:
+            raise
+        return replace(column, meaning=Meaning("label"), inferred=UNIT_UNKNOWN)
+    return replace(column, unit=unit, inferred=why)
+
+
 @dataclass(frozen=True)
-class Resolver:
+class _Resolver:
     """Finds the unit of a column by a law that it must obey with others, by its magnitude, or asks."""
 
     table: UnitContext

@@ -68,6 +68,8 @@ _OF_TIMES = re.compile(
     r"times?|latenc(?:y|ies)|durations?|[num]?s|[num]?secs?|(?:nano|micro|milli)?seconds?|bytes?|bits?|[kmgt]i?b"
 )
 """Ends what is no count: ``Latency/s`` is a latency in seconds."""
+_BYTES_ONE_WAY = re.compile(r"[a-z]{1,2}[kMG]i?B")
+"""``rkB/s``: bytes, whose letter before is their way."""
 _SHARE = re.compile(r"%|(?<![a-z])(?:percent|pct)(?![a-z])", re.I)
 
 
@@ -143,7 +145,7 @@ def _time(word: str) -> Unit:
 
 
 def _count(match: re.Match[str]) -> tuple[Unit, ...]:
-    if _OF_TIMES.fullmatch(match[2].lower()):
+    if _OF_TIMES.fullmatch(match[2].lower()) or _BYTES_ONE_WAY.fullmatch(match[2]):
         return ()
     return (Unit("operations/s", DECIMAL[(match[1] or "").lower()], match[0].strip()),)
 
