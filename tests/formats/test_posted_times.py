@@ -65,6 +65,11 @@ TIMES: dict[str, tuple[str, list[dict[str, float]]]] = {
         "320 ms 50th, 372 ms 95th, 856 ms 99th, 1461 ms 99.9th.\n",
         [{"mean": 331.25, "max": 1618, "p50": 320, "p95": 372, "p99": 856, "p999": 1461}],
     ),
+    "a sum beside the statistics of a line": (
+        "Overall query rate: 189.61 queries/sec\n"
+        "min:  3.60ms, med:  4.75ms, mean:  5.25ms, max:  13.25ms, stddev:  1.50ms, sum:   1.1sec, count: 200\n",
+        [{"min": 3.6, "p50": 4.75, "mean": 5.25, "max": 13.25, "stdev": 1.5}],
+    ),
     "words that look like a command": (
         "number of clients: 1\nlatency average: 9.25 ms\ntps = 108.25 (including connections establishing)\n",
         [{"mean": 9.25}],

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from hwdyno.formats import printed
-from hwdyno.formats.column import FIGURES, PARAMETERS, parse_head, parse_pattern
+from hwdyno.formats.column import FIGURES, parse_head, parse_pattern
 from hwdyno.formats.line_shapes import (
     block_size,
     find_named_numbers,
@@ -21,13 +21,13 @@ from hwdyno.formats.line_shapes import (
     ways_behind,
     with_bits,
 )
-from hwdyno.formats.request_times import RequestTimes, find_behind
+from hwdyno.formats.request_times import RequestTimes, find_behind, find_statistic
 from hwdyno.formats.row import make_point
+from hwdyno.formats.stated_load import find_load, find_options
 from hwdyno.formats.statistics_line import find_statistics
 from hwdyno.formats.table_resource import UNKNOWN, find_by_words
 from hwdyno.model.quantities import PrintedNumber, Quantity, find_quantities, number_in
 from hwdyno.model.unit_readings import counted_in
-from hwdyno.model.units import as_number
 from hwdyno.model.words import Measurement, Parameters, Run, UserError
 
 NAME = "text"
@@ -37,7 +37,6 @@ MAX_LINES = 2 * printed.MAX_POINTS
 """Lines of figures, and ends of blocks between them."""
 RATES = {"bytes/s": "bw", "operations/s": "iops", "FLOP/s": "flops"}
 """What a figure is by the kind of its unit; a time or a size alone may be anything, so their words must say it."""
-_OPTION = re.compile(r"(?<![\w-])(?:-{1,2}([A-Za-z][\w-]{0,30})[= ]|([A-Za-z][\w-]{0,30})=)([\w.:/]{1,60})(?=\s|$)")
 _COMMAND = re.compile(
     r"^\s*(?:[$#>]\s+|\w+@\w\S*[$#]\s+)?((?:sudo\s+)?[a-z][\w./-]{1,30}(?:\s+(?:-{1,2}[\w-]+|[a-z_]+)(?:=\S+)?)+.*)$"
 )
@@ -72,10 +71,10 @@ _CLAUSE = re.compile(r"(?<!seq)(?<!rand)[.;!?]\s+", re.I)
 """Parts sentences: a sentence states parameters of the figures in it."""
 _READ_AND_WRITE = re.compile(r"(?i)\bread ?/ ?write\b")
 _JOINING = re.compile(r"^\W*(?:and|or|to|vs\.?|versus|respectively)\b", re.I)
-_TO_A_HOST = re.compile(r"(?i)\b(?:up|down)load\b")
-"""Words for a transfer between hosts, which a GPU's table uses for one to or from its memory."""
 _WRONG_UNIT = 1100.0
 """Greatest factor between bytes over time and a stated rate that units in a tool's output may be wrong by."""
+_OF_SERVICES = re.compile(r"(?i)\b(?:quer(?:y|ies)|requests?|transactions?|records?|rows?|[qrt]ps)\b")
+"""What servers are asked, whose rate is none of a CPU alone."""
 _SAME = 1.01
 """Greatest ratio of two figures that are one in two units."""
 _OF_TOKENS = {"ttft", "tpot", "itl", "e2el"}
@@ -91,7 +90,6 @@ _NOT_FIGURES = re.compile(
 _SENTENCE = re.compile(r"(?<=[A-Za-z0-9)][.?!]) (?=[A-Z])")
 _PROSE = 120
 """Characters from which on a line is parted into its sentences."""
-_WRITES_TO = re.compile(r"\bof=(?!/dev/(?:null|zero)\b)\S")
 _COPY_PROGRESS = re.compile(
     r"(?<!records out\n)(?:^\d{1,20} bytes\b[^\n]{0,120}\bcopied,[^\n]{0,60}\n)+(?=\d{1,15}\+\d{1,9} records in)", re.M
 )
@@ -132,10 +130,12 @@ def read_by_shape(text: str, name: str) -> tuple[Run, str] | None:
     labels = " ".join(f"{line.given.get('section', '')} {line.label}" for line in found.lines if line is not None)
     is_copied = any(str(point.parameters.get("operation")).startswith(("device-to", "host-to")) for point in points)
     has_bytes = any(point.throughput.unit == "bytes/s" for point in points)
-    found_of = (of for of in map(find_by_words, (labels, text)) if of != UNKNOWN and (of != "compute" or not has_bytes))
-    resource = of_tool or ("gpu" if is_copied else next(found_of, UNKNOWN))
     units = [number.unit for line in found.lines if line is not None for number in line.numbers.values()]
-    if resource in {"gpu", UNKNOWN} and any(unit is not None and counted_in(unit.name) == "token" for unit in units):
+    counted = {counted_in(unit.name) for unit in units if unit is not None}
+    is_of_cpu = not has_bytes and not _OF_SERVICES.search(f"{labels} {' '.join(counted)}")
+    found_of = (of for of in map(find_by_words, (labels, text)) if of != UNKNOWN and (of != "compute" or is_of_cpu))
+    resource = of_tool or ("gpu" if is_copied else next(found_of, UNKNOWN))
+    if resource in {"gpu", UNKNOWN} and "token" in counted:
         resource = "inference"
     made = printed.experiment(f"{resource}.text", f"Figures of {tool}", "table", "row", points)
     says = f"read by shape, {resource}: the words before a figure are its label"
@@ -186,10 +186,10 @@ class _LineReader:
         quantities = self._find_quantities(line)
         rates = [found for found in quantities if found.kind in RATES] if quantities else []
         if not rates and (match := _COMMAND.match(line)) and (not quantities or _IS_TYPED.search(line)):
-            self.section, self.command = "", _options(match[1])
+            self.section, self.command = "", find_options(match[1])
             self._end_block()
         elif not rates and is_of_settings(line):
-            self.command = _options(line)
+            self.command = find_options(line)
         elif (listed := read_listed(line)) is not None:
             if listed.subject != self.section:
                 self.section = listed.subject
@@ -214,7 +214,7 @@ class _LineReader:
         elif len(cells) > 1 and len(rates) > 1:
             self._take_cells(cells)
         elif not rates and (numbers := find_statistics(line, quantities)):
-            self.lines += [self._line(_clean(line[: quantities[0].start].rpartition(":")[0]), numbers), None]
+            self.lines += [self._line(_label_of_statistics(line[: quantities[0].start]), numbers), None]
         elif not rates and (match := _PER_SECOND.match(line)) and (number := number_in(match["figure"])) is not None:
             self.lines.append(self._line(_clean(match["head"]), {"iops": replace(number, unit=None)}))
         elif not rates and (match := _NAMED.search(line)) and (number := number_in(match[1])) is not None:
@@ -339,7 +339,7 @@ class _LineReader:
     def _line(self, label: str, numbers: Mapping[str, PrintedNumber], whole: str = "") -> _Line:
         section = ", ".join(filter(None, (self.chapter, "" if whole else self.section)))[:LONGEST_LABEL]
         given = {**({"section": section} if section else {}), **(parse_pattern(self.chapter) if self.chapter else {})}
-        given |= _parameters(self.command, _CLAUSE.split(label)[-1])
+        given |= find_load(self.command, _CLAUSE.split(label)[-1])
         return _Line(label[:LONGEST_LABEL], numbers, given, whole or label)
 
 
@@ -383,6 +383,12 @@ def _numbers(label: str, quantities: list[Quantity]) -> dict[str, PrintedNumber]
     return found
 
 
+def _label_of_statistics(words: str) -> str:
+    """What a line of statistics is of: the words before the first one's name."""
+    label = _clean(words.rpartition(":")[0])
+    return "" if find_statistic(label) else label
+
+
 def _start(quantity: Quantity) -> int:
     return quantity.start
 
@@ -419,26 +425,6 @@ def _point(block: list[_Line]) -> Measurement | None:
         parameters = {"row": block[0].label, **parameters}
     requested = parameters.pop("request_rate", None)
     return make_point(parameters, numbers, **({"requested_operations_s": requested} if requested else {}))
-
-
-def _parameters(command: Mapping[str, str], label: str) -> Parameters:
-    """What the command above and the words of a line state of how it was measured."""
-    stated: Parameters = {}
-    for option, value in command.items():
-        meaning = parse_head(option)
-        if meaning.quantity in {*PARAMETERS} - {"operation", "protocol", "rate", "n", "size"}:
-            stated |= parse_pattern(f"{value}") if meaning.quantity in {"bs", "rw"} else {}
-            if meaning.quantity not in {"bs", "rw", "direct"} and value.isdecimal() and len(value) < 7:
-                stated[meaning.quantity] = int(value)
-    if (rate := as_number(command.get("request_rate"))) is not None:
-        stated["request_rate"] = rate
-    if command.get("if"):
-        stated["rw"] = "write" if _WRITES_TO.search(f"of={command.get('of', '')}") else "read"
-    return {**stated, **parse_pattern(_TO_A_HOST.sub("", label))}
-
-
-def _options(command: str) -> dict[str, str]:
-    return {(match[1] or match[2]).lower().replace("-", "_"): match[3] for match in _OPTION.finditer(command)}
 
 
 def _outside(line: str, quantities: list[Quantity]) -> str:

@@ -14,6 +14,7 @@ from itertools import chain, pairwise
 from hwdyno.formats.grid_heads import (
     are_figures,
     columns_in_groups,
+    has_groups,
     heads_in_comment,
     is_number,
     rows_below_words,
@@ -39,6 +40,8 @@ _CAPTION = re.compile(r"(?:\*\*|__|\*|_)?(?:table|tab\.|figure|fig\.)\s*[\dIVXLA
 """Begins the line that a paper's caption is, also with an empty line below it."""
 _UNIT_LINE = re.compile(r"\(.{1,12}\)|[kKMG]?i?B/s(?:ec)?|[nmu]s|%|IOPS|[GTP]FLOPS?(?:/s)?", re.I)
 _CLOSING = re.compile(r"(?:^|[,;:(]\s*|\b(?:in|are|unit)\s+)(?P<unit>[A-Za-z][A-Za-z/ ]{0,30})[).]?$")
+_TOTAL = re.compile(r"([A-Za-z.]{2,12}):\s{1,20}(\d[\d.]{0,20})")
+"""``total:   1216 | 464``: a label without a pipe behind it."""
 _HTML = re.compile(r"<(?:table|tr)\b", re.I)
 _EMPHASIS = re.compile(r"(\*\*|__|`|\*(?=\S))|(?<=\S)\*")
 _BREAK = re.compile(r"<br\s{0,4}/?>", re.I)
@@ -184,7 +187,7 @@ def _read_pipes(text: str) -> Iterator[tuple[str, list[list[str]]]]:
         elif _is_rule(line) and (block or line.lstrip()[:1] == "+"):
             ruled = True
         elif line.strip() or block:
-            if block and (ruled or _is_table(block)):
+            if block and (ruled or _is_table(block)) and not has_groups(block):
                 yield above or title, block
             elif columns := columns_in_groups(block):
                 yield above or title, columns
@@ -232,7 +235,9 @@ def _cells(line: str) -> list[str]:
         parts = parts[1:]
     if parts and not parts[-1].strip() and line.rstrip().endswith("|"):
         parts = parts[:-1]
-    return [part.replace("\\|", "|").strip() for part in parts]
+    cells = [part.replace("\\|", "|").strip() for part in parts]
+    total = _TOTAL.fullmatch(cells[0]) if len(cells) > 2 else None
+    return [*total.groups(), *cells[1:]] if total else cells
 
 
 # --- CSV, tabs and aligned columns
@@ -325,6 +330,8 @@ def _single_spaced(lines: list[str]) -> list[list[str]]:
     if len(rows) > 1 and 1 < len(rows[-1]) < len(rows[0]) == len(heads):
         rows[-1] += [""] * (len(heads) - len(rows[-1]))  # A text that ends early.
     widths = {len(row) for row in rows}
+    if any(cell.endswith(",") for row in cells[:2] for cell in row):
+        return []  # Commas part the cells.
     if len(rows) < 2 or len(widths) > 1 or len(rows[0]) < 2 or len(heads) < 2 or any(map(is_number, heads)):
         return []
     if (

@@ -32,6 +32,8 @@ def are_figures(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
         return True  # Figures before a rate with its unit are a result.
     if sum(head not in MARKS for head in heads) < 3:
         return False
+    if _are_plain_figures(heads, rows):
+        return True
     if _FIGURE_ALONE.fullmatch(heads[-1]) and heads[-2].endswith(")") and unit_readings(heads[-2])[0]:
         return True  # A name with its unit right before its figure.
     for at, head in enumerate(heads):
@@ -41,6 +43,13 @@ def are_figures(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
         if all(number and number.unit and number.unit.kind == first.unit.kind for number in cells):
             return True
     return False
+
+
+def _are_plain_figures(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Whether most heads are numbers above numbers, and no scale: one comes twice, or has decimals."""
+    numbers = [head for at, head in enumerate(heads) if _FIGURE_ALONE.fullmatch(head) and is_number(rows[0][at])]
+    is_scale = len(set(numbers)) == len(numbers) and not any("." in number for number in numbers)
+    return 2 * len(numbers) > len(heads) and not is_scale
 
 
 def spread_heads(heads: list[str], second: Sequence[str]) -> list[str]:
@@ -113,3 +122,11 @@ def heads_in_comment(comment: str, row: str) -> str:
         if len(names) == len(cells) > 1 and all(map(is_number, cells)) and not any(map(is_number, names)):
             return "  ".join(names) if mark == r"\s+" else heads
     return ""
+
+
+_SEVERAL_NUMBERS = re.compile(r"\d\)?\s{2,}\d")
+
+
+def has_groups(block: Sequence[Sequence[str]]) -> bool:
+    """Whether the pipes part groups of columns: each row has a cell of several numbers."""
+    return len(block) > 1 and all(any(map(_SEVERAL_NUMBERS.search, row)) for row in block[1:])

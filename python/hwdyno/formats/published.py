@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hwdyno.formats import printed, workload
+from hwdyno.formats.cell import unit_in_column
 from hwdyno.formats.column import COUNTS, FIGURES, PARAMETERS, SIZES, parse_head
 from hwdyno.formats.column_pairs import collides, find_twin, is_vague_time, joined_parameters, summed_directions
 from hwdyno.formats.figure_rows import by_figure
@@ -244,8 +245,9 @@ class _Table:
             unit = replace(unit, kind="bytes/s", factor=unit.factor / 8 if bits else unit.factor)
         kind = FIGURES.get(column.meaning.quantity, "")
         by_row = column.inferred == BY_ROW
-        if unit is not None and kind and not by_row and unit.kind not in {kind, "bits or bytes"}:
-            unit = None
+        if unit is not None and not by_row and kind in BY_KIND and unit.kind in {*BY_KIND} - {kind}:
+            return None
+        unit = unit_in_column(unit, kind) if unit is not None and not by_row else unit
         chosen = unit or (None if by_row else column.unit)
         of_another = number.unit is not None and bool(kind) and number.unit.kind not in {kind, "short"}
         if chosen is None and (by_row or of_another):
@@ -436,7 +438,6 @@ def _rename_size(parameters: Parameters, size_of: str) -> Parameters:
 
 _LINPACK = re.compile(r"(?i)linpack|\bhpl\b|\bxhpl|top ?500|rmax")
 _TITLE_ONLY = re.compile(r"\S*/")
-
 
 Subject = tuple[tuple[str, str], ...]
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from hwdyno.formats.cell import unit_in_column
 from hwdyno.model.quantities import PrintedNumber, find_quantities, number_in
 from hwdyno.model.unit_readings import Unit, unit_readings
 
@@ -86,7 +87,7 @@ class RequestTimes:
             self._add(*taken)
             return True
         if (match := _COLUMNS.fullmatch(line.replace("[+/-sd]", " stdev"))) is not None:
-            self.columns = tuple(map(_find_name, re.findall(_STATISTIC, match["names"], re.I)))
+            self.columns = tuple(map(find_statistic, re.findall(_STATISTIC, match["names"], re.I)))
             self.is_by_thread = "thread" in match["label"].lower()
             return False
         if self.columns and (row := _ROW.fullmatch(line)) is not None and self._take_row(row):
@@ -137,7 +138,7 @@ class RequestTimes:
         return True
 
     def _take_line(self, match: re.Match[str]) -> bool:
-        name, number = _find_name(match["name"]), _read_time(match["value"], self.unit)
+        name, number = find_statistic(match["name"]), _read_time(match["value"], self.unit)
         if number is None or not name:
             return False
         if self.is_of_latency:
@@ -170,9 +171,9 @@ def _read_rate(label: str, cell: str) -> dict[str, PrintedNumber] | None:
     number = number_in(cell)
     if len(readings) != 1 or number is None or number.value <= 0:
         return None
-    factor = number.unit.factor if number.unit is not None and number.unit.kind == "bytes" else 1.0
-    name = {"bytes/s": "bw", "operations/s": "iops"}.get(readings[0].kind if number.unit is None or factor else "", "")
-    value = number.value * factor * readings[0].factor
+    name = {"bytes/s": "bw", "operations/s": "iops"}.get(readings[0].kind, "")
+    in_cell = unit_in_column(number.unit, readings[0].kind) if number.unit is not None else None
+    value = number.value * (in_cell or readings[0]).factor
     return {name: PrintedNumber(value, number.rounding, readings[0])} if name else None
 
 
@@ -180,7 +181,7 @@ def find_behind(line: str) -> dict[str, PrintedNumber]:
     """The times of a line that have their statistic behind them: ``331.20 ms avg latency, 856 ms 99th``."""
     if "latency" not in line:
         return {}
-    found = {f"lat_{_find_name(match['name'])}": _read_time(match[1], None) for match in _BEHIND.finditer(line)}
+    found = {f"lat_{find_statistic(match['name'])}": _read_time(match[1], None) for match in _BEHIND.finditer(line)}
     return {name: number for name, number in found.items() if number is not None and number.value > 0}
 
 
@@ -194,14 +195,14 @@ def _read_list(line: str) -> tuple[str, dict[str, PrintedNumber]] | None:
         return None
     last = _read_time(parts[-1].strip(), None)
     numbers = [_read_time(part.strip(), last.unit if last else None) for part in parts]
-    known = [_find_name(name) for name in names]
+    known = [find_statistic(name) for name in names]
     if len(known) != len(numbers) or not all(known) or not all(numbers):
         return None
     pairs = zip(known, numbers, strict=True)
     return match["subject"].strip(), {f"lat_{name}": number for name, number in pairs if number is not None}
 
 
-def _find_name(name: str) -> str:
+def find_statistic(name: str) -> str:
     """A statistic by its short name: ``p999`` of ``99.9%``, ``mean`` of ``Avg``; empty for other words."""
     word = " ".join(name.lower().split()).rstrip(".")
     if word in _WORDS:

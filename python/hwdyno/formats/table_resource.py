@@ -38,9 +38,9 @@ _RESOURCE_WORDS = (
 _RESOURCES = tuple((name, re.compile(pattern, re.I)) for name, pattern in _RESOURCE_WORDS)
 _AMOUNT = re.compile(
     r"(?i)\b\d[\d.]{0,8} ?[GMT]i?B (?:of )?(?:memory|ram|ddr\d\w{0,2})\b|\bmemory ?[:=] ?\d[\d.]{0,8} ?[kGMT]i?B\b|"
-    r"\bmemory (?:usage|used|limit|footprint)\b"
+    r"\bmemory (?:usage|used|limit|footprint)\b|\bcpu ?[:=]? ?\d[\d.]{0,8} ?%|\bcpu (?:usage|utili[sz]ation)\b"
 )
-"""How much memory a machine has or a program uses, which is not what was measured."""
+"""How much of a machine there is or a program uses, which is not what was measured."""
 UNKNOWN = "table"
 """What a table or a text measures that does not say so."""
 RESOURCES = {name for name, _ in _RESOURCE_WORDS}
@@ -59,14 +59,14 @@ def _rate_words(columns: Sequence[Column], rows: Sequence[TableRow]) -> set[str]
     rates = [column for column in columns if column.meaning.quantity == "iops"]
     units = [unit for column in rates for unit in column.meaning.units]
     units += [number.unit for column in rates for row in rows if (number := row.numbers.get(column.at)) and number.unit]
-    return {counted_in(unit.name) for unit in units}
+    return {counted_in(unit.name) for unit in units if unit.kind != "short"}
 
 
 def _find_by_count(counted: set[str], names: set[str]) -> str:
     """The resource by what all of a table's rates count; empty where they leave it open."""
     if "step" in counted and counted <= {"step", "sample", "example", "image", "token"}:
         return "training"
-    is_of_calls = counted <= {"query", "request"} and not names & {"bs", "bw", "iodepth", "rw"}
+    is_of_calls = counted == {"request"} and not names & {"bs", "bw", "iodepth", "rw"}
     return "network" if counted and (is_of_calls or counted == {"message"}) else ""
 
 
@@ -95,18 +95,18 @@ def find_by_words(text: str) -> str:
     return next((name for name, pattern in _RESOURCES if pattern.search(text)), UNKNOWN)
 
 
+def _has_bits(columns: Sequence[Column]) -> bool:
+    """Whether a column's only unit is of bits."""
+    units = [column.meaning.unit for column in columns]
+    return any(unit is not None and unit.name.endswith("bit/s") for unit in units)
+
+
 def find_resource(columns: Sequence[Column], rows: Sequence[TableRow], context: str, title: str) -> str:
     """Which resource a table measures: by its columns, and where they leave it open by its words."""
     names = {column.meaning.quantity for column in columns}
     given = {name for column in columns for name in column.meaning.given}
     words = in_english(" ".join([title, *(column.head for column in columns)]))
     values = " ".join(str(value) for row in rows[:50] for value in row.parameters.values() if isinstance(value, str))
-    bits = any(
-        unit.name.endswith("bit/s")
-        for column in columns
-        for unit in column.meaning.units[:1]
-        if len(column.meaning.units) == 1
-    )
     operations = {str(row.parameters.get("operation")) for row in rows} | {
         str(column.meaning.given.get("operation")) for column in columns
     }
@@ -127,23 +127,25 @@ def find_resource(columns: Sequence[Column], rows: Sequence[TableRow], context: 
         return "gpu" if re.search(r"(?i)\bgpus?\b|cuda", words) else "compute"
     if names & {"iodepth", "numjobs"} and names & {"iops", "bw", "lat"}:
         return "storage"
-    if names & {"streams", "loss", "jitter", "retransmits", "protocol"} or "protocol" in given or bits:
+    if names & {"streams", "loss", "jitter", "retransmits", "protocol"} or "protocol" in given or _has_bits(columns):
         return "network"
     if "iops" in names and re.search(r"(?i)iops", words) and names & {"bs", "bw"}:
         return "storage"
     if "iops" in names and _OF_SAMPLES.search(words) and re.search(r"(?i)\b(?:loss|epochs?|training)\b", words):
         return "training"
     texts = [_AMOUNT.sub(" ", of) for of in (words, values, context)]
-    for text in texts[:1]:
-        for name, pattern in _RESOURCES:
-            if pattern.search(text):
-                return name
+    is_of_service = bool(counted) and counted <= {"query", "transaction"}
+    found = (name for name, pattern in _RESOURCES if pattern.search(texts[0]))
+    if name := next((name for name in found if name != "compute" or not is_of_service), ""):
+        return name
     if "flops" in names:
         return "compute"
     if "iops" in names and _OF_SAMPLES.search(words):
         return "training"
     if names.isdisjoint({"iops", "bw"}) and _are_below(SYSTEM_CALL_S, columns, rows):
         return "memory"
+    if is_of_service and not names & {"bs", "bw", "iodepth", "rw"}:
+        return UNKNOWN
     is_of_blocks = "rw" in given or any("rw" in row.parameters for row in rows)
     if is_of_blocks or ("iops" in names and re.search(r"(?i)\bi/?ops\b|\bi/os?\b", words)):
         return "storage"

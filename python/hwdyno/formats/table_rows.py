@@ -170,6 +170,8 @@ def read_columns(grid: Grid, maps: Mapping[str, str]) -> list[Column]:
             cells = [row[at] for row in grid.rows if row[at].strip()]
             is_value = _COUNT.fullmatch if meaning.quantity in COUNTS else number_in
             says_none = meaning.quantity == "rw" and not any(map(parse_pattern, cells))
+            # No load is 0: the cells number threads, and do not count them.
+            says_none |= meaning.quantity in {"threads", "numjobs", "streams"} and "0" in cells
             if cells and (says_none or (not any(map(is_value, cells)) and meaning.quantity not in {"rw", "operation"})):
                 key, meaning = "_".join(re.findall(r"[a-z0-9]+", head.lower())), Meaning("label")
         found.append(Column(at, head, meaning, key, meaning.unit))

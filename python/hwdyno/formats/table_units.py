@@ -114,7 +114,7 @@ class _Resolver:
         return readings[0][0] if kind and len(readings) == 1 and len(readings[0]) == 1 else None
 
     def _by_law(self, units: Sequence[Unit]) -> tuple[Unit, str] | None:
-        """The unit with which IOPS × block size is the bandwidth in most rows."""
+        """The unit with which IOPS × block size is nearest to the bandwidth in most rows."""
         votes: Counter[str] = Counter()
         rows = 0
         for row in self.table.rows:
@@ -123,9 +123,10 @@ class _Resolver:
             if rate is None or number is None or not isinstance(size, int | float) or not rate.value or not size:
                 continue
             rows += 1
-            for unit in units:
-                if abs(number.value * unit.factor / (rate.value * size) - 1) <= 0.1 + number.rounding + rate.rounding:
-                    votes[unit.name] += 1
+            errors = {unit.name: abs(number.value * unit.factor / (rate.value * size) - 1) for unit in units}
+            nearest = min(errors, key=errors.__getitem__)
+            if errors[nearest] <= 0.1 + number.rounding + rate.rounding:
+                votes[nearest] += 1
         best = votes.most_common(1)
         if not best or best[0][1] * 2 <= rows:
             return None

@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from hwdyno.formats.cell import has_several_figures
 from hwdyno.formats.printed import NOT_READ
 from hwdyno.model.point_details import Note
 from hwdyno.model.quantities import find_quantities
@@ -65,7 +66,12 @@ def _list_unread(text: str, runs: Sequence[Run]) -> tuple[list[tuple[str, bool]]
         # A known time beside a rate does not make the rate known.
         telling = [values for kind, values in figures if kind in {*_RATES, ""}]
         candidates = telling if any(kind in _RATES for kind, _ in figures) else [values for _, values in figures]
-        if figures and not any(_has(known, value) for values in candidates for value in values):
+        is_known = any(_has(known, value) for values in candidates for value in values)
+        # Of several times in a cell, those beside a known rate would be lost.
+        if is_known and any(has_several_figures(cell.strip()) for cell in line.split("|")):
+            times = (values for kind, values in figures if kind == "s")
+            is_known = any(_has(known, value) for values in times for value in values)
+        if figures and not is_known:
             found.append((" ".join(line.split()), any(kind not in _SETTINGS for kind, _ in figures)))
     return found, True
 

@@ -35,7 +35,7 @@ _UNIT_ASIDE = re.compile(r"\(([A-Za-z]{1,12}/s(?:ec)?)\)\s*$")
 """A rate's unit in brackets behind its number: ``250.5 (op/s)``."""
 _PERCENTILE_NAME = re.compile(r"(?i)%-?t?ile\b|th (?:percentile|pct)\b")
 """What makes the number before it a percentile's name: ``99.9%ile``."""
-_RANGE = re.compile(r"(?:[A-Za-z%]{1,6}(?:/s)?\s+)?(?:[-–…]|to\b|\.\.)\s*\d")
+_RANGE = re.compile(r"(?:[A-Za-z%]{1,6}(?:/s)?\s+|[kKMG])?(?:[-–…]|to\b|\.\.)\s*\d")
 
 
 def number_in(cell: str) -> PrintedNumber | None:
@@ -85,7 +85,7 @@ _STARTS = re.compile(r"(?<![\w.,'^])[~≈]?\d")
 LONGEST = 60
 """Characters of a quantity."""
 _NUMBER_AND_UNIT = re.compile(
-    r"[~≈]?\d[\d.,']*(?:[eE][-+]?\d{1,3})?\+?[ \t]{0,4}"
+    r"[~≈]?\d[\d.,']*(?<!,)(?:[eE][-+]?\d{1,3})?\+?[ \t]{0,4}"
     r"(?:(?:±|\+/-)[ \t]{0,2}\d[\d.,]{0,20}[ \t]{0,4})?"
     r"(?:(?:thousand|million|billion) )?[kKMG]? ?(?:(?i:read|write) (?=(?i:iops)\b))?"
     r"(?:[A-Za-zµμ%]+(?:[ -]?(?:bytes?|bits?|BYTES?|BITS?))?(?: ?/ ?[A-Za-z]+| per [a-z]+)?)"
