@@ -73,6 +73,33 @@ FIGURES: dict[str, tuple[str, list[tuple[float, str]]]] = {
         "       409.5\n",
         [(408.75, "operations/s")],
     ),
+    "the ends of ranges are no figures": (
+        "I tested it with wi-fi.\nDriver 9 gave anywhere from 13Mbps to 105 Mbps.\n"
+        "batch size 8, 512x512, 5.49~5.60 it/s\n"
+        "about 5.5k-6K samples/sec\nDriver 8 gave 106 Mbps (on a 125 Mbps line)\n",
+        [(106e6 / 8, "bytes/s")],
+    ),
+    "what is specified is not measured": (
+        "GPU0-GPU1 = 260.75 (GB/s) \nThe spec says the bandwidth is 300 GB/s.\n"
+        "The reader has 118.5 GB/s out of the 120 GB/s theoretical peak.\n",
+        [(260.75e9, "bytes/s"), (118.5e9, "bytes/s")],
+    ),
+    "decimal commas in a text": (
+        "40,303,104 at 0,625 MB/s zstd 22\n40,303,104 at 4,250 MB/s lz 17\n",
+        [(0.625e6, "bytes/s"), (4.25e6, "bytes/s")],
+    ),
+    "several rates behind one name": (
+        "Main (2 trials):\n\nThroughput: 24.5 requests/s, 12453.25 tokens/s\n"
+        "Throughput: 24.25 requests/s, 12342.75 tokens/s\n",
+        [(value, "operations/s") for value in (24.5, 12453.25, 24.25, 12342.75)],
+    ),
+    "a log that names its values": (
+        " [2024-04-06 03:02:12] iteration       71/     100 | elapsed time per iteration (ms): 5361.5 | "
+        "throughput per GPU (TFLOP/s/GPU): 243.5 | learning rate: 1.42E-05 | lm loss: 1.8E+00 |\n"
+        " [2024-04-06 03:02:18] iteration       72/     100 | elapsed time per iteration (ms): 5470.5 | "
+        "throughput per GPU (TFLOP/s/GPU): 238.5 | learning rate: 1.44E-05 | lm loss: 1.7E+00 |\n",
+        [(243.5e12, "FLOP/s"), (238.5e12, "FLOP/s")],
+    ),
     "a table right below its sentence": (
         "The results are as follows:\nGPUs   Training time(s)       samples/sec\n1           657      52.75\n"
         "2           844      97.5\n\nIt is no better with four.\n",
@@ -160,3 +187,21 @@ def test_intervals_without_a_sum_have_a_mean() -> None:
     )
     (point,) = points(text)
     assert point.throughput.value == pytest.approx(42e6)
+
+
+def test_a_number_before_job_is_no_count_of_jobs() -> None:
+    text = "2025-02-24 17:35:03\tJob ID: 9\tIteration: 100\tJob throughput: 364.75 TFLOP/s/GPU\n"
+    (point,) = points(text)
+    assert point.throughput.value == 364.75e12
+    assert "numjobs" not in point.parameters
+
+
+def test_a_count_of_requests_is_no_order_of_equations() -> None:
+    text = "| ISL | N | Tok/s |\n|---|---|---|\n| 128 | 8 | 25.5 |\n| 256 | 16 | 24.5 |\n"
+    assert all("n" not in point.parameters for point in points(text))
+    assert resources(text) == {"inference"}
+
+
+def test_lines_with_ranges_are_counted_as_not_read() -> None:
+    runs, _ = formats.read_every("The first has 10.5 GB/s.\nThe second has 5.5-6.25 GB/s.\n", "post.txt")
+    assert any("5.5-6.25" in note.says for note in runs[0].notes)

@@ -14,12 +14,14 @@ from hwdyno.formats.line_shapes import (
     find_named_numbers,
     heads_above,
     is_ceiling,
+    is_not_measured,
     is_of_settings,
     label_end,
     read_listed,
     take_estimates,
     ways_behind,
     with_bits,
+    with_decimal_points,
 )
 from hwdyno.formats.request_times import RequestTimes, find_behind, find_statistic
 from hwdyno.formats.row import make_point
@@ -81,12 +83,6 @@ _OF_TOKENS = {"ttft", "tpot", "itl", "e2el"}
 """Times of a serving test that its tools print by these letters alone."""
 _IN_BRACKETS = re.compile(r"\((\d[\d.,]{0,20}[kM]?)\)")
 _BARS = re.compile(r"[\s|:=*#_.,(\-–—>]+$|^[\s|:=*#_.,)\-–—>]+")
-_NOT_FIGURES = re.compile(
-    r"\b(?:limit|limited|max(?:imum)? (?:speed|rate)|advertised|rated|up to|theoretical|link|interface|bus|"
-    r"(?:would|should) be)\b",
-    re.I,
-)
-"""Words of what a device is sold with; a text that states it has not measured it."""
 _SENTENCE = re.compile(r"(?<=[A-Za-z0-9)][.?!]) (?=[A-Z])")
 _PROSE = 120
 """Characters from which on a line is parted into its sentences."""
@@ -115,6 +111,7 @@ class _Line:
 
 def read_by_shape(text: str, name: str) -> tuple[Run, str] | None:
     """The Run of a text's labelled figures, and how it was read; none where it has no figure with a unit."""
+    text = with_decimal_points(text)
     found = _LineReader(is_of_network=find_by_words(text) == "network")
     for line in _COPY_PROGRESS.sub("", text).splitlines():
         cut = line[:LONGEST_LINE]
@@ -272,7 +269,8 @@ class _LineReader:
             rate = number_in(named[1]) if named and rates and "operations/s" not in {of.kind for of in rates} else None
             if named and rate is not None:
                 first = _clean(line[: named.start()])
-            self._take_result(first, quantities, rate=rate, times=find_behind(line) if rates else {})
+            behind = line[quantities[-1].end :]
+            self._take_result(first, quantities, rate=rate, times=find_behind(line) if rates else {}, behind=behind)
             return
         if not re.search(r"\w", first):
             return  # Columns without heads.
@@ -298,7 +296,8 @@ class _LineReader:
                 self._take_result(f"{first} {('read', 'write')[at]}", result)
             else:
                 # Words between two figures may be of the one before.
-                self._take_result(label or first, result, is_alone=not at or words.rstrip().endswith((":", "=")))
+                is_alone = not at or words.rstrip().endswith((":", "="))
+                self._take_result(label or first, result, is_alone=is_alone, behind=line[result[-1].end :])
 
     def _take_result(
         self,
@@ -308,15 +307,17 @@ class _LineReader:
         is_alone: bool = True,
         rate: PrintedNumber | None = None,
         times: Mapping[str, PrintedNumber] = MappingProxyType({}),
+        behind: str = "",
     ) -> None:
         numbers = {**_numbers(label, quantities), **times}
         if rate is not None:
             numbers["iops"] = replace(rate, unit=None)
-        if numbers and not _NOT_FIGURES.search(label):
+        if numbers and not is_not_measured(label, behind):
             line = self._line(label, numbers)
             if block := block_size(quantities):
                 line = replace(line, given={"bs": block, **line.given})
-            self.lines.append(line if is_alone else replace(line, given={}))
+            apart = {name: value for name, value in line.given.items() if name == "section"}
+            self.lines.append(line if is_alone else replace(line, given=apart))
 
     def _take_named(self, named_numbers: list[tuple[str, str]]) -> None:
         for head, figure in named_numbers:

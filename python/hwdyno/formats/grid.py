@@ -9,19 +9,20 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html.parser import HTMLParser
-from itertools import chain, pairwise
+from itertools import pairwise
 
 from hwdyno.formats.grid_heads import (
     are_figures,
     columns_in_groups,
     has_groups,
     heads_in_comment,
+    is_label_list,
     is_number,
+    records_in,
     rows_below_words,
     spread_heads,
     with_wide_heads,
 )
-from hwdyno.model.quantities import find_quantities
 from hwdyno.model.unit_readings import unit_readings
 from hwdyno.model.words import UserError
 
@@ -90,7 +91,7 @@ def find_grids(text: str, *, marked: bool = False) -> list[Grid]:
     if marked:
         return []
     found = [grid for title, rows in _read_separated(text) for grid in _grid(title, rows)]
-    found = [grid for grid in found if not _is_label_list(grid)]
+    found = [grid for grid in found if not is_label_list(grid.heads, grid.rows)]
     rows = [] if found else _single_spaced([line for line in text.splitlines() if line.strip()])
     if rows and len(rows[0]) > len(rows[1]):
         raise UserError(
@@ -98,18 +99,6 @@ def find_grids(text: str, *, marked: bool = False) -> list[Grid]:
             "may belong to the column before or after; separate the cells by commas or tabs"
         )
     return found or list(_grid("", rows))
-
-
-def _is_label_list(grid: Grid) -> bool:
-    """Whether its lines are words with a colon and what they name, of several kinds, or its heads are a sentence's."""
-    if any(head.count("(") > head.count(")") for head in grid.heads) and ")" in grid.heads[-1]:
-        return True
-    lines = [grid.heads, *grid.rows]
-    if len(grid.heads) != 2 or not all(line[0].endswith(":") for line in lines):
-        return False
-    values = [[found.kind for found in find_quantities(line[1]) if found.kind] for line in lines]
-    kinds = {*chain.from_iterable(values), *("" for value in values if not value)}
-    return any(map(any, values)) and (len(kinds) > 1 or any(len(value) > 1 for value in values))
 
 
 def _grid(title: str, rows: Sequence[Sequence[str]]) -> Iterator[Grid]:
@@ -189,7 +178,7 @@ def _read_pipes(text: str) -> Iterator[tuple[str, list[list[str]]]]:
         elif line.strip() or block:
             if block and (ruled or _is_table(block)) and not has_groups(block):
                 yield above or title, block
-            elif columns := columns_in_groups(block):
+            elif columns := columns_in_groups(block) or records_in(block):
                 yield above or title, columns
             block, ruled, above = [], False, ""
             if match := _HEADING.fullmatch(line[:LONGEST_RULE]):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import chain
 
-from hwdyno.model.quantities import number_in
+from hwdyno.model.quantities import find_quantities, number_in
 from hwdyno.model.unit_readings import unit_readings
 
 _NUMBER = re.compile(r"[~≈<>]?\s*[-+]?\d(?!\d*[x×][\dA-Za-z])(?![\d.]*%-?t?ile)")
@@ -130,3 +131,36 @@ _SEVERAL_NUMBERS = re.compile(r"\d\)?\s{2,}\d")
 def has_groups(block: Sequence[Sequence[str]]) -> bool:
     """Whether the pipes part groups of columns: each row has a cell of several numbers."""
     return len(block) > 1 and all(any(map(_SEVERAL_NUMBERS.search, row)) for row in block[1:])
+
+
+_NAMED_RATE = re.compile(r"[A-Za-z][\w ]{0,30}: {1,4}\d[\d.,]{0,20} [A-Za-z]{1,12}/s")
+"""``Throughput: 24.3 requests/s``, which begins a list of figures with their units."""
+_RECORD = re.compile(
+    r"(?P<name>[A-Za-z][^:|]{0,60}?)\s{0,3}:\s{0,20}(?P<value>[-+]?\d[\d.,]{0,20}(?:[eE][-+]?\d{1,3})?%?)"
+)
+MIN_NAMED = 0.5
+"""Share of the cells of a log's line that name their values."""
+
+
+def is_label_list(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Whether lines are words with a colon and what they name, of several kinds, or the heads are a sentence's."""
+    if any(head.count("(") > head.count(")") for head in heads) and ")" in heads[-1]:
+        return True
+    lines = [heads, *rows]
+    if all(_NAMED_RATE.match(line[0]) for line in lines):
+        return True
+    if len(heads) != 2 or not all(line[0].endswith(":") for line in lines):
+        return False
+    values = [[found.kind for found in find_quantities(line[1]) if found.kind] for line in lines]
+    kinds = {*chain.from_iterable(values), *("" for value in values if not value)}
+    return any(map(any, values)) and (len(kinds) > 1 or any(len(value) > 1 for value in values))
+
+
+def records_in(block: Sequence[Sequence[str]]) -> list[list[str]]:
+    """The values of a log whose lines name them, below their names; empty for other lines."""
+    lines = [[match for cell in cells if (match := _RECORD.fullmatch(cell.strip()))] for cells in block]
+    names = [[match["name"] for match in line] for line in lines]
+    few = any(len(line) < max(2, MIN_NAMED * len(cells)) for line, cells in zip(lines, block, strict=True))
+    if few or not names or any(line != names[0] for line in names):
+        return []
+    return [names[0], *([match["value"] for match in line] for line in lines)]

@@ -26,8 +26,8 @@ _PLAIN_HEAD = ("test", "result")
 
 def with_one_unit_a_column(grid: Grid, maps: Mapping[str, str]) -> Grid:
     """The table with heads where it has none, its corner's unit in its title, and a column for each kind of rate."""
-    grid = _with_statistics_apart(grid)
-    return _parted_by_kind(_with_corner(_with_heads(_with_thread_blocks(_with_counts(_with_unique_heads(grid))))), maps)
+    grid = _with_counts(_without_equations(_with_unique_heads(_with_statistics_apart(grid))))
+    return _parted_by_kind(_with_corner(_with_heads(_with_thread_blocks(grid))), maps)
 
 
 def _with_statistics_apart(grid: Grid) -> Grid:
@@ -60,6 +60,13 @@ def _with_counts(grid: Grid) -> Grid:
         return grid
     heads = ("completed" if _COUNT.fullmatch(head.strip()) else head for head in grid.heads)
     return replace(grid, heads=tuple(heads))
+
+
+def _without_equations(grid: Grid) -> Grid:
+    """``N`` beside no rate of arithmetic and no time is a count, and no number of equations."""
+    if any(parse_head(head).quantity in {"flops", "time"} for head in grid.heads):
+        return grid
+    return replace(grid, heads=tuple("count" if head.strip().lower() == "n" else head for head in grid.heads))
 
 
 def _with_thread_blocks(grid: Grid) -> Grid:

@@ -35,6 +35,20 @@ _AS_CEILING = re.compile(r"(?i)\(\s*(?:line[ -]?rate|theoretical(?: max(?:imum)?
 _NEAR = 0.02
 _LINKS = {1e7, 1e8, *(rate * 1e9 for rate in (1, 2.5, 5, 10, 20, 25, 40, 50, 100, 200, 400, 800))}
 """Nominal rates of links, bits/s."""
+_SOLD_AS = re.compile(
+    r"\b(?:limit|limited|max(?:imum)? (?:speed|rate)|advertised|rated|up to|theoretical|link|interface|bus|"
+    r"(?:would|should) be|out of(?: the)?$|the spec(?:s|ification)?|data ?sheet|expect(?:ed|ing)?|"
+    r"supposed|estimat\w+)\b",
+    re.I,
+)
+"""Words of what a device is sold with; a text that states it has not measured it."""
+_SOLD_AS_BEHIND = re.compile(
+    r"(?i)[ \t]{1,3}(?:theoretical|line\b(?! rate reached)|link|fib(?:er|re)|port|interfaces?|nics?|network|switch|"
+    r"plan|advertised|rated|max(?:imum)?\b|peak\b)"
+)
+_COMMA = re.compile(r"(?<![\d.,])(\d{1,3}),(\d{1,3})(?= ?[kKMGT]?i?[Bb](?:its?|ytes?)?/s)")
+_DECIMAL_COMMA = re.compile(r"(?<![\d.,])0,\d{1,3} ?[kKMGT]?i?[Bb](?:its?|ytes?)?/s")
+_DECIMAL_POINT = re.compile(r"\d\.\d{1,3} ?[kKMGT]?i?[Bb](?:its?|ytes?)?/s")
 _DOING = re.compile(r"\s{1,4}(read|writ)(?:ing|es?|s)?\b", re.I)
 _JOINED = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _WORD = re.compile(r"[A-Za-z][\w./%()-]{0,30}")
@@ -73,6 +87,18 @@ def label_end(line: str) -> int:
 def is_ceiling(words: str) -> bool:
     """Whether words between two figures say that the second is the greatest possible: ``(line-rate: ``."""
     return _AS_CEILING.search(words) is not None
+
+
+def is_not_measured(label: str, behind: str) -> bool:
+    """Whether the words before a figure, or those right behind it, say that it is a limit, a rating or a guess."""
+    return _SOLD_AS.search(label) is not None or _SOLD_AS_BEHIND.match(behind) is not None
+
+
+def with_decimal_points(text: str) -> str:
+    """A text whose rates have decimal commas, as ``0,601 MB/s`` shows, with points in their place."""
+    if _DECIMAL_COMMA.search(text) is None or _DECIMAL_POINT.search(text) is not None:
+        return text
+    return _COMMA.sub(r"\1.\2", text)
 
 
 def block_size(quantities: Sequence[Quantity]) -> int:

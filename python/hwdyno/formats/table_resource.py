@@ -12,7 +12,11 @@ from hwdyno.model.quantities import PrintedNumber
 from hwdyno.model.unit_readings import counted_in
 
 _RESOURCE_WORDS = (
-    ("training", r"mlperf|dlio|unet3d|resnet|cosmoflow|accelerator utili|training|\bglobal_step\b|\bloss ?[=:] ?\d"),
+    (
+        "training",
+        r"mlperf|dlio|unet3d|resnet|cosmoflow|accelerator utili|training|"
+        r"\bglobal_step\b|\blearning rate\b|\bgrad(?:ient)? norm\b|\bloss ?[=:] ?\d",
+    ),
     (
         "inference",
         r"\bvllm\b|\bllama\.cpp\b|\bllms?\b|\bttft\b|\btpot\b|\btokens? ?(?:/|per) ?s|"
@@ -28,11 +32,11 @@ _RESOURCE_WORDS = (
         "network",
         r"network|iperf|netperf|\btcp\b|\budp\b|ethernet|\bgbe\b|rdma|infiniband|\bib_(?:write|read|send|atomic)_|\broce\b|\b[km]?pps\b|"
         r"(?:packet|message) (?:size|rate)|\bosu[ _](?:mpi|\w+_(?:bw|lat))|\bnic\b|loopback|\brtt\b|\bping\b|"
-        r"\b[RrTt]x-[bp]ps\b|\bspeed ?test\b|\bwi-?fi\b|\b(?:wireguard|openvpn)\b",
+        r"\b[RrTt]x-[bp]ps\b|\bspeed ?test\b|\bwi-?fi\b|\bwireless\b|\b802\.11|\b(?:wireguard|openvpn)\b",
     ),
     ("memory", r"memory|\bdram\b|\bddr\d?|stream (?:triad|copy|bench)|\bmlc\b|\bnuma\b|\bdimm"),
     ("compute", r"linpack|\bhpl\b|flop|\bgemm\b"),
-    ("storage", r"storage|disk|\bssd\b|nvme|\bfio\b|\bhdd\b|\bfile ?system|flash|iozone|drive"),
+    ("storage", r"storage|disk|\bssd\b|nvme|\bfio\b|\bhdd\b|\bfile ?system|flash|iozone|\bdrives?\b"),
     ("compute", r"\bcpu\b"),
 )
 _RESOURCES = tuple((name, re.compile(pattern, re.I)) for name, pattern in _RESOURCE_WORDS)

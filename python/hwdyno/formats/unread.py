@@ -84,7 +84,11 @@ def _figures(line: str) -> Iterator[tuple[str, list[float]]]:
         quantities = [(number * unit.factor, number, unit.kind) for number in numbers]
     else:
         line = _PERCENTILE.sub("", line)
-        quantities = [(found.base, found.number.value, found.kind) for found in find_quantities(line) if found.kind]
+        quantities = [
+            (found.base, found.number.value, found.kind)
+            for found in find_quantities(line, with_ranges=True)
+            if found.kind
+        ]
     for base, printed, kind in quantities:
         yield kind, [base, base * 1e9] if kind == "s" else [base, *(printed * factor for factor in _FACTORS)]
     if quantities:

@@ -33,7 +33,8 @@ _RATE = re.compile(
     rf"|(?i:(kilo|mega|giga|tera|peta|kibi|mebi|gibi|tebi)[ -]?(bytes?|bits?))(?:{_PER_SECOND}))"
 )
 _FLOP = re.compile(
-    r"(?<![A-Za-z0-9])([kKMGTPmgtp]?)(?:I?OP|(?i:flop))(?i:s?)(?:/s(?:ec)?|ps)?(?![A-Za-z])(?! ?/ ?[A-Za-z])"
+    r"(?<![A-Za-z0-9])([kKMGTPmgtp]?)(?:I?OP|(?i:flop))(?i:s?)"
+    r"(?:(?:/s(?:ec)?|ps)(?![A-Za-z])|(?![A-Za-z])(?! ?/ ?(?!(?i:gpu|device|chip|core|card)\b)[A-Za-z]))"
 )
 _OPS = re.compile(
     rf"(?<![A-Za-z0-9])([kKMmG]?)\s?(?:(?i:iops)(?! ?/ ?(?!s(?:ec)?\b)[A-Za-z])|"
