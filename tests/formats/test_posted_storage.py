@@ -42,7 +42,7 @@ FIGURES: dict[str, tuple[str, list[tuple[float, str]]]] = {
         [(112.5e6, "bytes/s")],
     ),
     "a range is no figure": (
-        "Copies run at 130-160 MB/s, or between 90 and 120 MB/s.\nWrite: 35.5 MB/s\n",
+        "Copies run at 130-160 MB/s, or between 90 and 120 MB/s.\nWrite: 35.5 MB/s\nQPS:  5,000  – 10,000 writes/sec\n",
         [(35.5e6, "bytes/s")],
     ),
     "words above the heads of a table": (

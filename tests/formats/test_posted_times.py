@@ -70,6 +70,15 @@ TIMES: dict[str, tuple[str, list[dict[str, float]]]] = {
         "min:  3.60ms, med:  4.75ms, mean:  5.25ms, max:  13.25ms, stddev:  1.50ms, sum:   1.1sec, count: 200\n",
         [{"min": 3.6, "p50": 4.75, "mean": 5.25, "max": 13.25, "stdev": 1.5}],
     ),
+    "a latency before its time": (
+        "progress: 10.0 s, 8.0 tps, lat 7055.25 ms stddev 9.5\n",
+        [{"mean": 7055.25, "stdev": 9.5}],
+    ),
+    "the mean of a latency beside its last value": (
+        "[RUN #1 100%, 9 secs] 0 threads: 900 ops, 3500 (avg:  3600) ops/sec, 111.0MB/sec (avg: 112.5MB/sec), "
+        " 0.62 (avg:  0.56) msec latency\n",
+        [{"mean": 0.56}],
+    ),
     "words that look like a command": (
         "number of clients: 1\nlatency average: 9.25 ms\ntps = 108.25 (including connections establishing)\n",
         [{"mean": 9.25}],

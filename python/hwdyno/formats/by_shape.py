@@ -43,7 +43,7 @@ _COMMAND = re.compile(
     r"^\s*(?:[$#>]\s+|\w+@\w\S*[$#]\s+)?((?:sudo\s+)?[a-z][\w./-]{1,30}(?:\s+(?:-{1,2}[\w-]+|[a-z_]+)(?:=\S+)?)+.*)$"
 )
 _RANGE = re.compile(
-    r"(?:(?<![\w.-])\d[\d.,]{0,12} ?[–-] ?|\b(?:between|from) \d[\d.,]{0,12} ?[\w/]{0,10} (?:and|to) )$"
+    r"(?:(?<![\w.-])\d[\d.,]{0,12} {0,3}[–-] {0,3}|\b(?:between|from) \d[\d.,]{0,12} ?[\w/]{0,10} (?:and|to) )$"
 )
 """``130-160 MB/s`` is no figure."""
 _IS_TYPED = re.compile(r"^\s*[$#>]|@|\s-{1,2}[a-zA-Z]|\w=\w")
@@ -66,7 +66,7 @@ _PER_SECOND = re.compile(
     r"(?![^\n]*\d)"
 )
 """``requests...: 1000  98.5/s``: the words say of what."""
-_NAMED = re.compile(r"(?i)\b(?:iops|tps|qps)\s{0,2}[=:]\s{0,2}(\d[\d.,]{0,30}[kM]?)(?![\w./])")
+_NAMED = re.compile(r"(?i)\b(?:iops|tps|qps)\s{0,2}[=:]\s{0,2}(\d[\d.,]{0,30}[kM]?)(?![\w./]|,\d|\s{0,3}[–-]\s{0,3}\d)")
 """``IOPS=729856, …`` and ``tps = 108.8 (…)``: the name of the figure is its unit."""
 _MEAN = re.compile(r"(?i)\(\s*(?:avg|average|mean)\s*[:=]?\s*")
 _CLAUSE = re.compile(r"(?<!seq)(?<!rand)[.;!?]\s+", re.I)

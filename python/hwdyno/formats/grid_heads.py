@@ -107,7 +107,8 @@ def columns_in_groups(block: Sequence[Sequence[str]]) -> list[list[str]]:
             return []
         for line, cells in zip(lines, [heads, *rows], strict=True):
             line += cells
-    return lines if len(lines[0]) > len(block[0]) else []
+    is_clear = len(set(lines[0])) == len(lines[0])  # One head in two groups is of two things.
+    return lines if is_clear and len(lines[0]) > len(block[0]) else []
 
 
 _COMMENT_MARK = re.compile(r"#\s*")

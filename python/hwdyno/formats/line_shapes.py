@@ -12,7 +12,9 @@ from hwdyno.model.unit_readings import Unit
 _VALUE = r"\d[\d.,]{0,20} [A-Za-zµμ/]{1,10}"
 _INTERVAL = re.compile(rf"\[{_VALUE} ({_VALUE}) {_VALUE}\]")
 """``[375.6 MiB/s 376.0 MiB/s 376.4 MiB/s]``: an estimate within its interval."""
-_MEAN = re.compile(r"(?<![\w.])\d[\d.,]{0,20} \(avg: {0,8}(\d[\d.,]{0,20})\) (?=[a-zA-Z]{1,12}/s)")
+_MEAN = re.compile(
+    r"(?<![\w.])\d[\d.,]{0,20} \(avg: {0,8}(\d[\d.,]{0,20})\) (?=[a-zA-Z]{1,12}/s|[mun]?s(?:ec)? latency)"
+)
 """``3549 (avg:  3604) ops/sec``: the mean of what is counted, before its unit."""
 _LISTED = re.compile(
     r"\[(?P<of>[\w %-]{1,40})\],\s{0,4}(?P<head>[\w .]{1,60}\([\w/]{1,10}\)),\s{0,4}"

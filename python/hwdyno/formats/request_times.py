@@ -43,7 +43,9 @@ _COLUMNS = re.compile(
 )
 _ROW = re.compile(r"\s*(?P<label>[A-Za-z][\w /().-]{0,30}?)?:?\s+(?P<values>\d.{3,200})")
 _CELL = re.compile(rf"[-\d.a-z]{{1,12}}%|\d[\d.]{{0,20}} ?[kKMG]?i?B\b|{_NUMBER}")
-_BEHIND = re.compile(rf"({_NUMBER}) (?P<name>{_STATISTIC})(?: latency)?(?=[,.;]|\s|$)", re.I)
+_BEHIND = re.compile(rf"({_NUMBER}) (?:(?P<name>{_STATISTIC})(?: latency)?|latency)(?=[,.;]|\s|$)", re.I)
+_BEFORE = re.compile(rf"\blat(?:ency)?[:=]? ({_NUMBER})(?: stddev ({_NUMBER}))?", re.I)
+"""``8.0 tps, lat 7055.3 ms stddev 9.5``."""
 LONGEST_LINE = 300
 MIN_NAMES = 2
 """Statistics that make a group of lines a distribution."""
@@ -179,9 +181,16 @@ def _read_rate(label: str, cell: str) -> dict[str, PrintedNumber] | None:
 
 def find_behind(line: str) -> dict[str, PrintedNumber]:
     """The times of a line that have their statistic behind them: ``331.20 ms avg latency, 856 ms 99th``."""
-    if "latency" not in line:
+    if "lat" not in line:
         return {}
-    found = {f"lat_{find_statistic(match['name'])}": _read_time(match[1], None) for match in _BEHIND.finditer(line)}
+    found: dict[str, PrintedNumber | None] = {}
+    if "latency" in line:
+        for match in _BEHIND.finditer(line):
+            name = find_statistic(match["name"]) if match["name"] else "mean"
+            found.setdefault(f"lat_{name}", _read_time(match[1], None))
+    if not found and (before := _BEFORE.search(line)):
+        mean = _read_time(before[1], None)
+        found = {"lat_mean": mean, "lat_stdev": _read_time(before[2], mean.unit) if before[2] and mean else None}
     return {name: number for name, number in found.items() if number is not None and number.value > 0}
 
 
