@@ -42,10 +42,6 @@ RATES = {"bytes/s": "bw", "operations/s": "iops", "FLOP/s": "flops"}
 _COMMAND = re.compile(
     r"^\s*(?:[$#>]\s+|\w+@\w\S*[$#]\s+)?((?:sudo\s+)?[a-z][\w./-]{1,30}(?:\s+(?:-{1,2}[\w-]+|[a-z_]+)(?:=\S+)?)+.*)$"
 )
-_RANGE = re.compile(
-    r"(?:(?<![\w.-])\d[\d.,]{0,12} {0,3}[–-] {0,3}|\b(?:between|from) \d[\d.,]{0,12} ?[\w/]{0,10} (?:and|to) )$"
-)
-"""``130-160 MB/s`` is no figure."""
 _IS_TYPED = re.compile(r"^\s*[$#>]|@|\s-{1,2}[a-zA-Z]|\w=\w")
 """A prompt or an option; words with a quantity and neither are no command."""
 _SECTION = re.compile(
@@ -238,8 +234,7 @@ class _LineReader:
         self.is_heading = False
 
     def _find_quantities(self, line: str) -> list[Quantity]:
-        found_all = (found for found in find_quantities(line) if found.kind)
-        quantities = [found for found in found_all if not _RANGE.search(line, 0, found.start)]
+        quantities = [found for found in find_quantities(line) if found.kind]
         return with_bits(line, quantities) if self.is_of_network else quantities
 
     def _end_block(self) -> None:

@@ -83,7 +83,7 @@ def number_in(cell: str) -> PrintedNumber | None:
 
 _STARTS = re.compile(r"(?<![\w.,'^])(?<!\w/)[~≈]?\d")
 _RANGE_BEFORE = re.compile(
-    r"\d[kKMG]?(?:[–—~…-]|\.\.| to )$|"
+    r"\d[kKMG]?(?: {0,3}[–—] {0,3}|[~…-]|\.\.| to )$|"
     r"(?i:between|anywhere from|rang\w+ from)[^.;]{1,20}(?:and|to) $"
 )
 _RANGE_BEHIND = re.compile(r"(?:[–—~…-]|\.\.)[~≈]?\d|(?<=[\dkKMG]) to \d")
