@@ -53,6 +53,18 @@ Connecting to host 10.0.0.2, port 5201
 [  5]   0.00-10.00  sec  1.10 GBytes   942 Mbits/sec    0             sender
 [  5]   0.00-10.00  sec  1.10 GBytes   941 Mbits/sec                  receiver
 """
+PING_PONG = """\
+sockperf: Summary: Latency is 121.5 usec
+sockperf: Total {count} observations; each percentile contains 0.01 observations
+sockperf: ---> percentile 99.000 =  121.75
+sockperf: ---> percentile 50.000 =  121.25
+"""
+STALLING = """\
+[  4]   0.00-1.00   sec  84.5 KBytes   692 Kbits/sec    2   1.41 KBytes
+[  4]   1.00-2.00   sec  0.00 Bytes  0.00 Kbits/sec    1   1.41 KBytes
+[  4]   2.00-3.00   sec  0.00 Bytes  0.00 Kbits/sec    0   1.41 KBytes
+[  4]   3.00-4.00   sec  {last} Kbits/sec    0   1.41 KBytes
+"""
 UDP_SERVER = """Accepted connection from 10.0.0.1, port 59996
 [  5]   0.00-1.00  sec   200 MBytes  1678 Mbits/sec  0.005 ms  1000/100000 (1%)
 [  5]   1.00-2.00  sec   200 MBytes  1678 Mbits/sec  0.005 ms  22000/100000 ({share}%)
@@ -118,6 +130,13 @@ def rows(*lines: str) -> str:
         # A loss that is not lost / sent.
         (UDP_SERVER.format(share=2.2), "loss_miscounted", "are 22%"),
         (UDP_SERVER.format(share=22), "loss_miscounted", None),
+        # Percentiles of hardly any observations, and a connection that stalls.
+        (PING_PONG.format(count=1), "percentile_of_few", "1 observation"),
+        (PING_PONG.format(count=30), "percentile_of_few", "p99"),
+        (PING_PONG.format(count=5000), "percentile_of_few", None),
+        (STALLING.format(last="0.00 Bytes  0.00"), "stalled_intervals", "3 of 4"),
+        (STALLING.format(last="80.0 KBytes  655"), "stalled_intervals", "2 of 4"),
+        (STALLING.replace("0.00 Bytes  0.00", "80.0 KBytes  655").format(last=""), "stalled_intervals", None),
         # The link, the disk or the most that the text itself states.
         ("The drive is on a USB 2.0 port." + DISK_TABLE.format(rate="1473 MB/s"), "above_stated", "USB 2.0"),
         ("One NVMe drive on PCIe 3.0 x1." + DISK_TABLE.format(rate="1.1 GB/s"), "above_stated", "PCIe 3.0 x1"),

@@ -52,6 +52,10 @@ TEN = SYSBENCH.format(threads=10, seconds=10.0052, events=32189, mean=3.10, most
 WAITING = SYSBENCH.format(threads=16, seconds=10.0057, events=32517, mean=4.92, most=630.72)
 SERVED_TOO = SYSBENCH.format(threads=16, seconds=10.0057, events=51500, mean=3.11, most=7.40)
 SLOWER = SYSBENCH.format(threads=10, seconds=10.0052, events=20000, mean=5.00, most=7.36)
+WRK = "  900 requests in 10.07s, 2.96MB read\n{failed}Requests/sec:    90.00\n"
+AB = "Complete requests:      1000\n{failed}\nRequests per second:    86.89 [#/sec] (mean)\n"
+HEY = "Summary:\n  Requests/sec:\t24.1679\n\nStatus code distribution:\n  [200]\t250 responses\n{failed}\n"
+LENGTHS = "Failed requests:        900\n   (Connect: {lost}, Receive: 0, Length: 900, Exceptions: 0)"
 
 
 @pytest.mark.parametrize(
@@ -66,6 +70,21 @@ SLOWER = SYSBENCH.format(threads=10, seconds=10.0052, events=20000, mean=5.00, m
         (TEN + SERVED_TOO, "more_load_waits", ""),
         (SLOWER + WAITING, "more_load_waits", ""),
         (WAITING, "more_load_waits", ""),
+        (
+            WRK.format(failed="  Socket errors: connect 0, read 90, write 0, timeout 10\n"),
+            "failed_requests",
+            "10% of the requests failed ('Socket errors: connect 0, read 90, write 0, timeout 10')",
+        ),
+        (WRK.format(failed="  Socket errors: connect 0, read 0, write 0, timeout 1\n"), "failed_requests", ""),
+        (WRK.format(failed="  Non-2xx or 3xx responses: 450\n"), "failed_requests", "50% of"),
+        (WRK.format(failed=""), "failed_requests", ""),
+        (AB.format(failed=LENGTHS.format(lost=0)), "failed_requests", ""),
+        (AB.format(failed=LENGTHS.format(lost=20)), "failed_requests", "2.0% of"),
+        (HEY.format(failed='\nError distribution:\n  [250]\tGet "http://h:1/p": EOF'), "failed_requests", "50% of"),
+        (HEY.format(failed="  [503]\t250 responses"), "failed_requests", "50% of"),
+        (HEY.format(failed=""), "failed_requests", ""),
+        ("vllm bench serve --num-prompts 2000\n" + STREAM, "failed_requests", "50% of"),
+        ("vllm bench serve --num-prompts 1000\n" + STREAM, "failed_requests", ""),
         (DLIO.format(au="0.0000", rate="0.0000"), "zero_result", "its figures are zeros"),
         (DLIO.format(au="0.0000", rate="0.0000"), "failed_au", ""),
         (DLIO.format(au="50.00", rate="91.5"), "zero_result", ""),

@@ -6,7 +6,7 @@ import pytest
 from hwdyno import formats
 from hwdyno.formats.column import parse_pattern
 from hwdyno.model.quantities import find_quantities, number_in
-from hwdyno.model.words import Measurement
+from hwdyno.model.words import Measurement, UserError
 
 MIB = float(1 << 20)
 
@@ -41,6 +41,70 @@ FIGURES: dict[str, tuple[str, list[tuple[float, str]]]] = {
         "[RUN #1 100%, 9 secs] 0 threads: 900 ops, 3500 (avg:  3600) ops/sec, 111.0MB/sec (avg: 112.5MB/sec)\n",
         [(112.5e6, "bytes/s")],
     ),
+    "a range is no figure": (
+        "Copies run at 130-160 MB/s, or between 90 and 120 MB/s.\nWrite: 35.5 MB/s\nQPS:  5,000  – 10,000 writes/sec\n",
+        [(35.5e6, "bytes/s")],
+    ),
+    "words above the heads of a table": (
+        "ALL STATS\n=====================================\n"
+        "Type         Ops/sec     Hits/sec   Misses/sec    Avg. Latency     p99 Latency       KB/sec\n"
+        "--------------------------------------------------------------------------------------------\n"
+        "Sets         1000.50          ---          ---         0.69435        16.63900       512.25\n"
+        "Waits           0.00          ---          ---             ---             ---          ---\n",
+        [(512.25e3, "bytes/s")],
+    ),
+    "intervals of a pool": (
+        "               capacity     operations    bandwidth\npool        alloc   free   read  write   read  write\n"
+        "----------  -----  -----  -----  -----  -----  -----\n"
+        "T           17.2T   103T     10  13.5K  41.5K  55.5M\nT           17.2T   103T      0      0      0      0\n"
+        "  mirror        -      -      0    100      0   2.5M\n",
+        [(41.5 * 1024, "bytes/s"), (55.5 * MIB, "bytes/s"), (2.5 * MIB, "bytes/s")],
+    ),
+    "devices of iostat": (
+        "Device            r/s     rkB/s   rrqm/s  r_await     w/s     wMB/s   w_await  aqu-sz  %util\n"
+        "dm-10          109.50  11710.00     0.00    9.23   41.00     32.50      8.57    1.36  71.30\n"
+        "dm-11            0.00      0.00     0.00    0.00   16.50      1.50      2.94    2.38  82.80\n",
+        [(11710 * 1024, "bytes/s"), (32.5 * MIB, "bytes/s"), (1.5 * MIB, "bytes/s")],
+    ),
+    "bytes with the letter of their way": ("Disk sda: 511.50 rkB/s\nRead: 5 MB/s\n", [(5e6, "bytes/s")]),
+    "bytes in a column of bytes/s, by statistic": (
+        "| Stat      | 1%      | 50%     | Avg       | Stdev  | Min     |\n|---|---|---|---|---|---|\n"
+        "| Req/Sec   | 126719  | 146815  | 142995.25 | 8486.9 | 126696  |\n"
+        "| Bytes/Sec | 23.8 MB | 27.6 MB | 26.5 MB   | 1.6 MB | 23.8 MB |\n",
+        [(26.5e6, "bytes/s")],
+    ),
+    "times below a line whose unit is another": (
+        "queries 10, QPS: 121.5, RPS: 27916625.879, MiB/s: 170.564.\n\n50.000%         0.008 sec.\n"
+        "90.000%         0.011 sec.\n",
+        [(121.5, "operations/s")],
+    ),
+    "a total without a pipe behind its label": (
+        "thread |       bytes     |     I/Os     |     MB/s   |  I/O per s |  file\n"
+        "-----------------------------------------------------------------------\n"
+        "     0 |    121647398912 |       464048 |     193.50 |     773.40 | #2 (894GB)\n"
+        "-----------------------------------------------------------------------\n"
+        "total:      121647398912 |       464048 |     193.50 |     773.40\n",
+        [(193.5e6, "bytes/s"), (193.5e6, "bytes/s")],
+    ),
+    "a count in thousands is no size": (
+        "2.2 k requests completed in 3.0 s, 738 iops, 2.9 MiB/s\n",
+        [(2.9 * MIB, "bytes/s")],
+    ),
+    "groups of columns between pipes": (
+        " Name             # reqs      # fails     Avg     Min     Max  |  Median   req/s\n"
+        "---------------------------------------------------------------------------------\n"
+        " POST medium           7     0(0.00%)     468     199    1006  |     360    0.70\n"
+        " POST short            2     0(0.00%)    1063     574    1553  |     570    0.33\n",
+        [(0.7, "operations/s"), (0.33, "operations/s")],
+    ),
+    "a range in a cell": (
+        "| Database | Read QPS | Write QPS |\n|---|---|---|\n| A | 25K | 5K |\n| B | 10K | 1K-2K |\n",
+        [(25e3, "operations/s"), (5e3, "operations/s"), (10e3, "operations/s")],
+    ),
+    "memory of the machines is no resource": (
+        "Three machines (32 cores, 128GB memory).\n100 threads, 1450 tps\n",
+        [(1450.0, "operations/s")],
+    ),
 }
 
 
@@ -50,6 +114,43 @@ def test_figures_are_read(name: str) -> None:
     found = [(point.throughput.value, point.throughput.unit) for point in points(text)]
     assert [unit for _, unit in found] == [unit for _, unit in expected]
     assert [value for value, _ in found] == pytest.approx([value for value, _ in expected])
+
+
+def test_the_memory_of_a_machine_is_not_measured() -> None:
+    (run,) = formats.read_every(FIGURES["memory of the machines is no resource"][0], "post.txt")[0]
+    assert run.experiments[0].resource == "table"
+
+
+def test_a_count_and_a_query_name_no_resource() -> None:
+    for name in ("a range in a cell", "times below a line whose unit is another"):
+        (run,) = formats.read_every(f"CPU over threshold:\n{FIGURES[name][0]}", "post.txt")[0]
+        assert {result.resource for result in run.experiments} == {"table"}
+    assert "bs" not in points(FIGURES["a count in thousands is no size"][0])[0].parameters
+
+
+def test_a_first_row_of_figures_below_fewer_heads_is_no_head() -> None:
+    rows = (
+        "type       total ops,    op/s,    mean\ntotal,       36,     36,    106.4\ntotal,       84,     48,     84.2\n"
+    )
+    with pytest.raises(UserError):
+        formats.read_every(rows, "post.txt")
+
+
+def test_several_times_beside_a_rate_are_counted() -> None:
+    text = "| Load | Throughput (ops/sec) | Latency (ms) |\n|---|---|---|\n| A | 37377 | 1.5ms read, 12 ms update |\n"
+    (run,) = formats.read_every(text, "post.txt")[0]
+    assert [note.code for note in run.notes] == ["not_read"]
+
+
+def test_waits_of_iostat_are_milliseconds() -> None:
+    first, *_ = points(FIGURES["devices of iostat"][0])
+    assert first.parameters == {"device": "dm-10", "rw": "read"}
+    assert first.latency_ns is not None and first.latency_ns.mean == pytest.approx(9.23e6)
+
+
+def test_a_column_without_a_unit_is_left_out_beside_others() -> None:
+    _, says = formats.read_every(FIGURES["words above the heads of a table"][0], "post.txt")
+    assert "'Avg. Latency' is not used (its unit is not stated" in says[0]
 
 
 def test_a_listed_percentile_is_of_its_mean() -> None:

@@ -5,22 +5,31 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from hwdyno.formats import printed
-from hwdyno.formats.column import FIGURES, PARAMETERS, parse_head, parse_pattern
+from hwdyno.formats.column import FIGURES, parse_head, parse_pattern
 from hwdyno.formats.line_shapes import (
+    block_size,
+    find_named_numbers,
     heads_above,
+    is_ceiling,
+    is_not_measured,
     is_of_settings,
+    label_end,
     read_listed,
     take_estimates,
     ways_behind,
+    with_bits,
+    with_decimal_points,
 )
+from hwdyno.formats.request_times import RequestTimes, find_behind, find_statistic
 from hwdyno.formats.row import make_point
+from hwdyno.formats.stated_load import find_load, find_options
 from hwdyno.formats.statistics_line import find_statistics
 from hwdyno.formats.table_resource import UNKNOWN, find_by_words
 from hwdyno.model.quantities import PrintedNumber, Quantity, find_quantities, number_in
 from hwdyno.model.unit_readings import counted_in
-from hwdyno.model.units import as_number
 from hwdyno.model.words import Measurement, Parameters, Run, UserError
 
 NAME = "text"
@@ -30,10 +39,11 @@ MAX_LINES = 2 * printed.MAX_POINTS
 """Lines of figures, and ends of blocks between them."""
 RATES = {"bytes/s": "bw", "operations/s": "iops", "FLOP/s": "flops"}
 """What a figure is by the kind of its unit; a time or a size alone may be anything, so their words must say it."""
-_OPTION = re.compile(r"(?<![\w-])(?:-{1,2}([A-Za-z][\w-]{0,30})[= ]|([A-Za-z][\w-]{0,30})=)([\w.:/]{1,60})(?=\s|$)")
 _COMMAND = re.compile(
     r"^\s*(?:[$#>]\s+|\w+@\w\S*[$#]\s+)?((?:sudo\s+)?[a-z][\w./-]{1,30}(?:\s+(?:-{1,2}[\w-]+|[a-z_]+)(?:=\S+)?)+.*)$"
 )
+_IS_TYPED = re.compile(r"^\s*[$#>]|@|\s-{1,2}[a-zA-Z]|\w=\w")
+"""A prompt or an option; words with a quantity and neither are no command."""
 _SECTION = re.compile(
     r"\s*(?:#{1,6}\s+(?P<marked>.{1,80}?)|(?:={2,9} )?(?P<ruled>[^=:]{1,60}) ={2,80}|"
     r"(?P<above>[^\s:=][^:=]{0,58}?)\s*:)\s*"
@@ -52,33 +62,26 @@ _PER_SECOND = re.compile(
     r"(?![^\n]*\d)"
 )
 """``requests...: 1000  98.5/s``: the words say of what."""
-_NAMED = re.compile(r"(?i)\b(?:iops|tps|qps)\s{0,2}[=:]\s{0,2}(\d[\d.,]{0,30}[kM]?)(?![\w./])")
+_NAMED = re.compile(r"(?i)\b(?:iops|tps|qps)\s{0,2}[=:]\s{0,2}(\d[\d.,]{0,30}[kM]?)(?![\w./]|,\d|\s{0,3}[–-]\s{0,3}\d)")
 """``IOPS=729856, …`` and ``tps = 108.8 (…)``: the name of the figure is its unit."""
 _MEAN = re.compile(r"(?i)\(\s*(?:avg|average|mean)\s*[:=]?\s*")
 _CLAUSE = re.compile(r"(?<!seq)(?<!rand)[.;!?]\s+", re.I)
 """Parts sentences: a sentence states parameters of the figures in it."""
 _READ_AND_WRITE = re.compile(r"(?i)\bread ?/ ?write\b")
-_OF_BLOCKS = re.compile(r"\s{0,40}[\d.]{1,8} ?[kKMG]i?B \w{2,12}(?=:)")
-"""``64KiB blocks:`` at the beginning of a line is its label."""
 _JOINING = re.compile(r"^\W*(?:and|or|to|vs\.?|versus|respectively)\b", re.I)
-_TO_A_HOST = re.compile(r"(?i)\b(?:up|down)load\b")
-"""Words for a transfer between hosts, which a GPU's table uses for one to or from its memory."""
+_WRONG_UNIT = 1100.0
+"""Greatest factor between bytes over time and a stated rate that units in a tool's output may be wrong by."""
+_OF_SERVICES = re.compile(r"(?i)\b(?:quer(?:y|ies)|requests?|transactions?|records?|rows?|[qrt]ps)\b")
+"""What servers are asked, whose rate is none of a CPU alone."""
 _SAME = 1.01
 """Greatest ratio of two figures that are one in two units."""
 _OF_TOKENS = {"ttft", "tpot", "itl", "e2el"}
 """Times of a serving test that its tools print by these letters alone."""
 _IN_BRACKETS = re.compile(r"\((\d[\d.,]{0,20}[kM]?)\)")
 _BARS = re.compile(r"[\s|:=*#_.,(\-–—>]+$|^[\s|:=*#_.,)\-–—>]+")
-_NOT_FIGURES = re.compile(
-    r"\b(?:limit|limited|max(?:imum)? (?:speed|rate)|advertised|rated|up to|theoretical|link|interface|bus|"
-    r"(?:would|should) be)\b",
-    re.I,
-)
-"""Words of what a device is sold with; a text that states it has not measured it."""
 _SENTENCE = re.compile(r"(?<=[A-Za-z0-9)][.?!]) (?=[A-Z])")
 _PROSE = 120
 """Characters from which on a line is parted into its sentences."""
-_WRITES_TO = re.compile(r"\bof=(?!/dev/(?:null|zero)\b)\S")
 _COPY_PROGRESS = re.compile(
     r"(?<!records out\n)(?:^\d{1,20} bytes\b[^\n]{0,120}\bcopied,[^\n]{0,60}\n)+(?=\d{1,15}\+\d{1,9} records in)", re.M
 )
@@ -104,13 +107,15 @@ class _Line:
 
 def read_by_shape(text: str, name: str) -> tuple[Run, str] | None:
     """The Run of a text's labelled figures, and how it was read; none where it has no figure with a unit."""
-    found = _LineReader()
+    text = with_decimal_points(text)
+    found = _LineReader(is_of_network=find_by_words(text) == "network")
     for line in _COPY_PROGRESS.sub("", text).splitlines():
         cut = line[:LONGEST_LINE]
         for sentence in _SENTENCE.split(line[: 4 * LONGEST_LINE]) if len(line) > _PROSE and "|" not in cut else [cut]:
             found.take(sentence[:LONGEST_LINE])
         if len(found.lines) > MAX_LINES:
             raise UserError(f"{name} has more than {printed.MAX_POINTS} results; split the file")
+    found.end_times()
     points = [point for block in _blocks(found.lines) if (point := _point(block)) is not None]
     if not points:
         return None
@@ -118,10 +123,12 @@ def read_by_shape(text: str, name: str) -> tuple[Run, str] | None:
     labels = " ".join(f"{line.given.get('section', '')} {line.label}" for line in found.lines if line is not None)
     is_copied = any(str(point.parameters.get("operation")).startswith(("device-to", "host-to")) for point in points)
     has_bytes = any(point.throughput.unit == "bytes/s" for point in points)
-    found_of = (of for of in map(find_by_words, (labels, text)) if of != UNKNOWN and (of != "compute" or not has_bytes))
-    resource = of_tool or ("gpu" if is_copied else next(found_of, UNKNOWN))
     units = [number.unit for line in found.lines if line is not None for number in line.numbers.values()]
-    if resource in {"gpu", UNKNOWN} and any(unit is not None and counted_in(unit.name) == "token" for unit in units):
+    counted = {counted_in(unit.name) for unit in units if unit is not None}
+    is_of_cpu = not has_bytes and not _OF_SERVICES.search(f"{labels} {' '.join(counted)}")
+    found_of = (of for of in map(find_by_words, (labels, text)) if of != UNKNOWN and (of != "compute" or is_of_cpu))
+    resource = of_tool or ("gpu" if is_copied else next(found_of, UNKNOWN))
+    if resource in {"gpu", UNKNOWN} and "token" in counted:
         resource = "inference"
     made = printed.experiment(f"{resource}.text", f"Figures of {tool}", "table", "row", points)
     says = f"read by shape, {resource}: the words before a figure are its label"
@@ -131,7 +138,8 @@ def read_by_shape(text: str, name: str) -> tuple[Run, str] | None:
 class _LineReader:
     """Takes a text line by line, with what the lines above state."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_of_network: bool) -> None:
+        self.is_of_network = is_of_network
         self.lines: list[_Line | None] = []
         """The figures of each line; none for a line that ends a block."""
         self.chapter = ""
@@ -148,19 +156,33 @@ class _LineReader:
         self.heads: list[str] = []
         self.words_above = ""
         """The last line without figures, which may be the heads of columns."""
+        self.times = RequestTimes()
 
     def take(self, line: str) -> None:
         """Take one line."""
-        line = take_estimates(line)
-        # A hostile text has a million lines: most need neither.
+        if self.times.take(line):
+            self.is_heading = False
+            return
+        self.end_times(is_end=not line.strip())
+        self._take_other(line)
+
+    def end_times(self, *, is_end: bool = True) -> None:
+        """Add the distributions of times that end above this line."""
+        for times in self.times.finish(is_end=is_end):
+            self._end_block()
+            subject = "" if self.section.endswith(times.subject) else times.subject
+            self.lines += [self._line(subject, times.numbers), None]
+
+    def _take_other(self, line: str) -> None:
+        line = take_estimates(line)  # A hostile text has a million lines: most need neither.
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")] if "|" in line else []
-        quantities = [found for found in find_quantities(line) if found.kind]
+        quantities = self._find_quantities(line)
         rates = [found for found in quantities if found.kind in RATES] if quantities else []
-        if not rates and (match := _COMMAND.match(line)):
-            self.section, self.command = "", _options(match[1])
+        if not rates and (match := _COMMAND.match(line)) and (not quantities or _IS_TYPED.search(line)):
+            self.section, self.command = "", find_options(match[1])
             self._end_block()
         elif not rates and is_of_settings(line):
-            self.command = _options(line)
+            self.command = find_options(line)
         elif (listed := read_listed(line)) is not None:
             if listed.subject != self.section:
                 self.section = listed.subject
@@ -185,7 +207,7 @@ class _LineReader:
         elif len(cells) > 1 and len(rates) > 1:
             self._take_cells(cells)
         elif not rates and (numbers := find_statistics(line, quantities)):
-            self.lines += [self._line(_clean(line[: quantities[0].start].rpartition(":")[0]), numbers), None]
+            self.lines += [self._line(_label_of_statistics(line[: quantities[0].start]), numbers), None]
         elif not rates and (match := _PER_SECOND.match(line)) and (number := number_in(match["figure"])) is not None:
             self.lines.append(self._line(_clean(match["head"]), {"iops": replace(number, unit=None)}))
         elif not rates and (match := _NAMED.search(line)) and (number := number_in(match[1])) is not None:
@@ -197,6 +219,8 @@ class _LineReader:
             self._take_quantities(line, quantities)
         elif match := _ONE.fullmatch(line):
             self._take_one(match["head"], match["figure"])
+        elif named_numbers := find_named_numbers(line):
+            self._take_named(named_numbers)
         elif len(cells) > 1:
             self.heads = cells if any(any(map(str.isalpha, cell)) for cell in cells) else self.heads
         elif not line.strip():
@@ -208,6 +232,10 @@ class _LineReader:
         if not quantities:
             self.words_above = line
         self.is_heading = False
+
+    def _find_quantities(self, line: str) -> list[Quantity]:
+        quantities = [found for found in find_quantities(line) if found.kind]
+        return with_bits(line, quantities) if self.is_of_network else quantities
 
     def _end_block(self) -> None:
         if self.lines and self.lines[-1] is not None:
@@ -227,8 +255,8 @@ class _LineReader:
 
     def _take_quantities(self, line: str, quantities: list[Quantity]) -> None:
         results = _results(line, quantities)
-        of_blocks = _OF_BLOCKS.match(line)
-        first = _clean(line[: of_blocks.end() if of_blocks else quantities[0].start]) or _outside(line, quantities)
+        end = label_end(line)
+        first = _clean(line[: end or quantities[0].start]) or _outside(line, quantities)
         if len(results) < 2:
             rates = results[0] if results else []
             quantities = sorted({*rates, *(found for found in quantities if found.kind not in RATES)}, key=_start)
@@ -236,7 +264,8 @@ class _LineReader:
             rate = number_in(named[1]) if named and rates and "operations/s" not in {of.kind for of in rates} else None
             if named and rate is not None:
                 first = _clean(line[: named.start()])
-            self._take_result(first, quantities, rate=rate)
+            behind = line[quantities[-1].end :]
+            self._take_result(first, quantities, rate=rate, times=find_behind(line) if rates else {}, behind=behind)
             return
         if not re.search(r"\w", first):
             return  # Columns without heads.
@@ -255,38 +284,58 @@ class _LineReader:
         is_pair = len(results) == 2 and _READ_AND_WRITE.search(first) and between[1].strip() == "/"
         for at, (words, result) in enumerate(zip(between, results, strict=True)):
             label = _clean(_JOINING.sub("", words)) if at else first
-            if is_pair:
+            if at and is_ceiling(words) and self.lines and self.lines[-1] is not None:
+                ceiling = {"ceiling": _in_base(result[0])}
+                self.lines[-1] = replace(self.lines[-1], numbers={**self.lines[-1].numbers, **ceiling})
+            elif is_pair:
                 self._take_result(f"{first} {('read', 'write')[at]}", result)
             else:
                 # Words between two figures may be of the one before.
-                self._take_result(label or first, result, is_alone=not at or words.rstrip().endswith((":", "=")))
+                is_alone = not at or words.rstrip().endswith((":", "="))
+                self._take_result(label or first, result, is_alone=is_alone, behind=line[result[-1].end :])
 
     def _take_result(
-        self, label: str, quantities: list[Quantity], *, is_alone: bool = True, rate: PrintedNumber | None = None
+        self,
+        label: str,
+        quantities: list[Quantity],
+        *,
+        is_alone: bool = True,
+        rate: PrintedNumber | None = None,
+        times: Mapping[str, PrintedNumber] = MappingProxyType({}),
+        behind: str = "",
     ) -> None:
-        numbers = _numbers(label, quantities)
+        numbers = {**_numbers(label, quantities), **times}
         if rate is not None:
             numbers["iops"] = replace(rate, unit=None)
-        if numbers and not _NOT_FIGURES.search(label):
+        if numbers and not is_not_measured(label, behind):
             line = self._line(label, numbers)
-            self.lines.append(line if is_alone else replace(line, given={}))
+            if block := block_size(quantities):
+                line = replace(line, given={"bs": block, **line.given})
+            apart = {name: value for name, value in line.given.items() if name == "section"}
+            self.lines.append(line if is_alone else replace(line, given=apart))
+
+    def _take_named(self, named_numbers: list[tuple[str, str]]) -> None:
+        for head, figure in named_numbers:
+            self._take_one(head, figure)
+            self._end_block()
 
     def _take_one(self, head: str, figure: str) -> None:
         """A number whose unit is in the words before it, or in those above."""
         for words in (head, f"{self.section} {head}", *([f"{head} ({self.unit})"] if self.unit else [])):
             meaning = parse_head(words)
+            units = meaning.units[:1] if self.is_of_network else meaning.units
             name = meaning.quantity if meaning.quantity in RATES.values() else ""
             name = "lat" if meaning.quantity == "lat" and not meaning.remainder else name
-            if meaning.unit is not None and name and (number := number_in(figure)) is not None:
+            if len(units) == 1 and name and (number := number_in(figure)) is not None:
                 name += f"_{meaning.statistic}" if meaning.statistic else ""
-                number = PrintedNumber(number.value * meaning.unit.factor, number.rounding, meaning.unit)
+                number = PrintedNumber(number.value * units[0].factor, number.rounding, units[0])
                 self.lines.append(self._line(head, {name: number}, "" if words == head else words))
                 return
 
     def _line(self, label: str, numbers: Mapping[str, PrintedNumber], whole: str = "") -> _Line:
         section = ", ".join(filter(None, (self.chapter, "" if whole else self.section)))[:LONGEST_LABEL]
         given = {**({"section": section} if section else {}), **(parse_pattern(self.chapter) if self.chapter else {})}
-        given |= _parameters(self.command, _CLAUSE.split(label)[-1])
+        given |= find_load(self.command, _CLAUSE.split(label)[-1])
         return _Line(label[:LONGEST_LABEL], numbers, given, whole or label)
 
 
@@ -323,9 +372,17 @@ def _numbers(label: str, quantities: list[Quantity]) -> dict[str, PrintedNumber]
         return found
     times = [quantity for quantity in quantities if quantity.kind == "s"]
     sizes = [quantity for quantity in quantities if quantity.kind == "bytes"]
-    if len(times) == 1 and sizes and "bw" in found:
-        found["time"], found["data"] = _in_base(times[0]), _in_base(sizes[0])
+    if len(times) == 1 and sizes and "bw" in found and times[0].base > 0 and found["bw"].value > 0:
+        moved = sizes[0].base / times[0].base / found["bw"].value
+        if 1 / _WRONG_UNIT < moved < _WRONG_UNIT:  # A size may also be of a block.
+            found["time"], found["data"] = _in_base(times[0]), _in_base(sizes[0])
     return found
+
+
+def _label_of_statistics(words: str) -> str:
+    """What a line of statistics is of: the words before the first one's name."""
+    label = _clean(words.rpartition(":")[0])
+    return "" if find_statistic(label) else label
 
 
 def _start(quantity: Quantity) -> int:
@@ -364,26 +421,6 @@ def _point(block: list[_Line]) -> Measurement | None:
         parameters = {"row": block[0].label, **parameters}
     requested = parameters.pop("request_rate", None)
     return make_point(parameters, numbers, **({"requested_operations_s": requested} if requested else {}))
-
-
-def _parameters(command: Mapping[str, str], label: str) -> Parameters:
-    """What the command above and the words of a line state of how it was measured."""
-    stated: Parameters = {}
-    for option, value in command.items():
-        meaning = parse_head(option)
-        if meaning.quantity in {*PARAMETERS} - {"operation", "protocol", "rate", "n", "size"}:
-            stated |= parse_pattern(f"{value}") if meaning.quantity in {"bs", "rw"} else {}
-            if meaning.quantity not in {"bs", "rw", "direct"} and value.isdecimal() and len(value) < 7:
-                stated[meaning.quantity] = int(value)
-    if (rate := as_number(command.get("request_rate"))) is not None:
-        stated["request_rate"] = rate
-    if command.get("if"):
-        stated["rw"] = "write" if _WRITES_TO.search(f"of={command.get('of', '')}") else "read"
-    return {**stated, **parse_pattern(_TO_A_HOST.sub("", label))}
-
-
-def _options(command: str) -> dict[str, str]:
-    return {(match[1] or match[2]).lower().replace("-", "_"): match[3] for match in _OPTION.finditer(command)}
 
 
 def _outside(line: str, quantities: list[Quantity]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from hwdyno.formats.column import SIZES, given_in
 from hwdyno.model.quantities import PrintedNumber, number_in
@@ -44,6 +45,14 @@ def bytes_from_number(number: PrintedNumber, unit: Unit | None) -> float:
         return number.value
     prefix = chosen.name.strip().lower()[:1]
     return number.value * (BINARY[prefix] if prefix in "kmgt" else 1.0)
+
+
+def unit_in_column(unit: Unit, kind: str) -> Unit | None:
+    """The unit of a cell in a column of a kind; none for one of another kind, but bytes are a rate of bytes/s."""
+    if kind == "bytes/s" and unit.kind == "bytes":
+        prefix = unit.name.strip().lower()[:1]
+        return replace(unit, kind=kind, factor=unit.factor if "i" in unit.name else DECIMAL.get(prefix, 1.0))
+    return unit if not kind or unit.kind in {kind, "bits or bytes"} else None
 
 
 def statistics_in_order(names: Iterator[str]) -> list[str]:

@@ -122,7 +122,7 @@ r"completion time|access time|time/op"),
 r"packets|datagrams|rand (?:read|write) 4k iops|samples per second|message rate"),
     ("flops", r"g?flops?|t?flops?|rmax|performance|perf|gflop/s"),
     ("bw", r"(?:alg(?:o(?:rithm)?)? ?)?(?:bw|band ?width)|"
-r"through ?put|(?:transfer|data|bit) ?rate|bitrate|speed|good ?put|rate|transfer speed"),
+r"through ?put|(?:transfer|data|bit) ?rate|bitrate|speed|good ?put|(?<!learning )(?<!error )rate|transfer speed"),
     ("time", r"(?:elapsed|run|wall|total|execution|solve|copy)? ?time|duration|runtime|elapsed|seconds"),
     ("data", r"data|transferred|transfer|(?:total )?(?:bytes|volume|amount)(?: (?:moved|transferred|"
 r"read|written))?|size copied|data (?:size|volume|moved|transferred|read|written)|"
@@ -257,6 +257,10 @@ _EMPTY = {
 }
 
 
+_NO_RATE = re.compile(r"\btime\b|/byte\b|\bprecision\b|\bper (?!s)[a-z]")
+"""Words of a head that name operations and hold no rate of them: ``ops/byte``, ``double precision ops``."""
+
+
 def _statistic(text: str) -> tuple[str, str]:
     if match := PERCENTILE.search(text):
         digits = match[1] or match[3] or match[5]
@@ -279,6 +283,8 @@ def _figure(text: str, units: tuple[Unit, ...]) -> tuple[str | None, str]:
             continue
         if name == "speedup" and units and units[0].kind != "1":
             continue
+        if name == "iops" and not units and _NO_RATE.search(text):
+            continue
         remainder = " ".join(f"{text[: match.start()]} {text[match.end() :]}".split())
         return name, remainder
     return None, text
@@ -294,7 +300,7 @@ _GIVEN: tuple[tuple[re.Pattern[str], str], ...] = (
         "iodepth",
     ),
     (re.compile(r"\b(\d{1,4}) ?threads?\b|\bthreads? ?=? ?(\d{1,4})\b"), "threads"),
-    (re.compile(r"\b(\d{1,4}) ?jobs?\b|\bnumjobs ?=? ?(\d{1,4})\b"), "numjobs"),
+    (re.compile(r"\b(\d{1,4}) ?jobs\b|\b(1) job\b(?! id)|\b(\d{1,4})-?job\b|\bnumjobs ?=? ?(\d{1,4})\b"), "numjobs"),
     (re.compile(r"\b(\d{1,4}) ?(?:streams?|connections?)\b|\b-?p ?(\d{1,4}) streams?\b"), "streams"),
     (re.compile(r"\b(\d{1,4}) ?gpus?\b"), "accelerators"),
 )

@@ -64,3 +64,9 @@ def joined_parameters(row: Parameters, given: Parameters) -> Parameters:
         found["rw"] = f"rand{way}" if random else way
         found.pop("rwmixread", None)
     return found
+
+
+def is_vague_time(column: Column, number: PrintedNumber) -> bool:
+    """Whether a time is of something that its head names, and in no unit that the head or the cell does."""
+    meaning = column.meaning
+    return meaning.quantity == "time" and not meaning.units and number.unit is None and bool(meaning.remainder)

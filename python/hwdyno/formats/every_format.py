@@ -22,12 +22,16 @@ _QUOTED = re.compile(r"^(?:>|&gt;)+ ?", re.M)
 
 
 # "12:06:53 DEBUG| [stdout] " of a test's log, "2024-01-02T03:04:05.678Z stdout F " of a container's,
-# "Jan 02 03:04:05 host program[12]: " of a system's, "2024/01/02 03:04:05 " of a Go program's.
+# "Jan 02 03:04:05 host program[12]: " of a system's, "2024/01/02 03:04:05 " of a Go program's, "INFO:root:" of a Python
+# program's, "[01/02/2024-03:04:05] [I] " of a log with its level in brackets.
 _LOGGED = re.compile(
     r"^(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?Z? ?"
     r"(?:(?:DEBUG|INFO|WARNING|WARN|ERROR) ?[|:]|std(?:out|err) F)(?: \[std(?:out|err)\])? ?|"
     r"^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]{1,60} [\w./@-]{1,60}(?:\[\d{1,9}\])?: |"
-    r"^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d(?:\.\d{1,9})? (?=[A-Za-z=\[])",
+    r"^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d(?:\.\d{1,9})? (?=[A-Za-z=\[])|"
+    r"^(?:INFO|DEBUG|WARNING):[\w.]{1,40}:|"
+    r"^\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?:?[ \t]+(?=[A-Za-z])|"
+    r"^\[[\d/.-]{8,10}[-T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\] ?(?:\[[A-Z]{1,8}\] ?)?",
     re.M,
 )
 
@@ -45,6 +49,8 @@ _RULE = re.compile(r"^[ \t]{0,64}([├┝┠┡┢╞╟╠][─━═╌╍\u25
 """The rule below the head of a framed table; a tree's branches have words behind them."""
 _FRAME = re.compile(r"^[ \t]{0,64}[┌┏╒╔└┗╘╚][─━═┬┳╤╦┴┻╧╩]{3,500}[┐┓╕╗┘┛╛╝][ \t]*\n?", re.M)
 _SIDES = str.maketrans("│┃║", "|||")
+_TAB_OR_CODE = re.compile(r"^(?:\t| {4})(?=.*\S)", re.M)
+_PARAGRAPH = re.compile(r"(?:^[^\S\n]*\S[^\n]*\n?)+", re.M)
 _COMMENT = re.compile(r"^[ \t]{0,16}#[ \t]?", re.M)
 
 
@@ -63,11 +69,19 @@ def is_known(text: str) -> bool:
 def strip_quotes(text: str) -> str:
     """A text without the marks that mail, Markdown, a log or a comment puts around its lines and figures."""
     text = _QUOTED.sub("", text) if text.startswith(">") or "\n>" in text else text
+    text = _PARAGRAPH.sub(_dedent, text) if "\n\t" in text or "\n    " in text else text
     text = _BOLD.sub(r"\1", _FENCE.sub("", _LOGGED.sub("", text)))
     if _RULE.search(text):
         text = _FRAME.sub("", _RULE.sub(_as_pipes, text)).translate(_SIDES)
     is_comment = all(line.lstrip().startswith("#") for line in text.splitlines() if line.strip())
     return _COMMENT.sub("", text) if is_comment else text
+
+
+def _dedent(paragraph: re.Match[str]) -> str:
+    """The paragraph without what marks it as code in Markdown: a tab or four blanks before each of its lines."""
+    lines = paragraph[0].count("\n") + (not paragraph[0].endswith("\n"))
+    bare, found = _TAB_OR_CODE.subn("", paragraph[0])
+    return bare if found == lines else paragraph[0]
 
 
 def _as_pipes(rule: re.Match[str]) -> str:

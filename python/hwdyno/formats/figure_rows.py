@@ -2,15 +2,44 @@
 
 from __future__ import annotations
 
+import re
+
 from hwdyno.formats.column import FIGURES, parse_head
 from hwdyno.formats.grid import Grid
 from hwdyno.formats.grid_heads import is_number
 
 
 def by_figure(grid: Grid) -> Grid:
-    """The table with a column a figure, where each row is of one that a cell in its middle names."""
+    """The table with a column a figure, where rows are of percentiles or of what a cell in the middle names."""
+    if _has_percentiles(grid):
+        return _by_percentile(grid)
     at = next((at for at in range(1, len(grid.heads) - 1) if _names_figures(grid, at)), None)
     return grid if at is None else grid.pivot(at)
+
+
+_PERCENTILES = re.compile(r"(?i)(?:latency |lat )?(?:percentiles?|quantiles?|%-?t?ile)s?")
+_PERCENTILE = re.compile(r"(?i)p?(\d{2}(?:\.\d{1,3})?)(?: ?%|th)?")
+_ENDS = {"min", "max", "avg", "mean", "average", "median", "minimum", "maximum"}
+
+
+def _has_percentiles(grid: Grid) -> bool:
+    """Whether each row is of a percentile or another statistic of the same times."""
+    names = [row[0].strip().lower() for row in grid.rows]
+    return (
+        _PERCENTILES.fullmatch(grid.heads[0].strip()) is not None
+        and all(name in _ENDS or _PERCENTILE.fullmatch(name) for name in names)
+        and len(set(names)) == len(names) > 1
+        and all(parse_head(head).quantity == "lat" for head in grid.heads[1:])
+    )
+
+
+def _by_percentile(grid: Grid) -> Grid:
+    """A column for each statistic of the latencies, of which each has a row."""
+    names = [row[0].strip().lower() for row in grid.rows]
+    named = [f"p{match[1]}" if (match := _PERCENTILE.fullmatch(name)) else name for name in names]
+    heads = ["test", *(f"{name} {grid.heads[1]}" for name in named)]
+    rows = [(head, *(row[at] for row in grid.rows)) for at, head in enumerate(grid.heads) if at]
+    return Grid(grid.title, tuple(heads), tuple(rows))
 
 
 def _names_figures(grid: Grid, at: int) -> bool:

@@ -9,10 +9,20 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html.parser import HTMLParser
-from itertools import chain, pairwise
+from itertools import pairwise
 
-from hwdyno.formats.grid_heads import are_figures, columns_in_groups, is_number, spread_heads, with_wide_heads
-from hwdyno.model.quantities import find_quantities
+from hwdyno.formats.grid_heads import (
+    are_figures,
+    columns_in_groups,
+    has_groups,
+    heads_in_comment,
+    is_label_list,
+    is_number,
+    records_in,
+    rows_below_words,
+    spread_heads,
+    with_wide_heads,
+)
 from hwdyno.model.unit_readings import unit_readings
 from hwdyno.model.words import UserError
 
@@ -31,6 +41,8 @@ _CAPTION = re.compile(r"(?:\*\*|__|\*|_)?(?:table|tab\.|figure|fig\.)\s*[\dIVXLA
 """Begins the line that a paper's caption is, also with an empty line below it."""
 _UNIT_LINE = re.compile(r"\(.{1,12}\)|[kKMG]?i?B/s(?:ec)?|[nmu]s|%|IOPS|[GTP]FLOPS?(?:/s)?", re.I)
 _CLOSING = re.compile(r"(?:^|[,;:(]\s*|\b(?:in|are|unit)\s+)(?P<unit>[A-Za-z][A-Za-z/ ]{0,30})[).]?$")
+_TOTAL = re.compile(r"([A-Za-z.]{2,12}):\s{1,20}(\d[\d.]{0,20})")
+"""``total:   1216 | 464``: a label without a pipe behind it."""
 _HTML = re.compile(r"<(?:table|tr)\b", re.I)
 _EMPHASIS = re.compile(r"(\*\*|__|`|\*(?=\S))|(?<=\S)\*")
 _BREAK = re.compile(r"<br\s{0,4}/?>", re.I)
@@ -79,7 +91,7 @@ def find_grids(text: str, *, marked: bool = False) -> list[Grid]:
     if marked:
         return []
     found = [grid for title, rows in _read_separated(text) for grid in _grid(title, rows)]
-    found = [grid for grid in found if not _is_label_list(grid)]
+    found = [grid for grid in found if not is_label_list(grid.heads, grid.rows)]
     rows = [] if found else _single_spaced([line for line in text.splitlines() if line.strip()])
     if rows and len(rows[0]) > len(rows[1]):
         raise UserError(
@@ -87,18 +99,6 @@ def find_grids(text: str, *, marked: bool = False) -> list[Grid]:
             "may belong to the column before or after; separate the cells by commas or tabs"
         )
     return found or list(_grid("", rows))
-
-
-def _is_label_list(grid: Grid) -> bool:
-    """Whether its lines are words with a colon and what they name, of several kinds, or its heads are a sentence's."""
-    if any(head.count("(") > head.count(")") for head in grid.heads) and ")" in grid.heads[-1]:
-        return True
-    lines = [grid.heads, *grid.rows]
-    if len(grid.heads) != 2 or not all(line[0].endswith(":") for line in lines):
-        return False
-    values = [[found.kind for found in find_quantities(line[1]) if found.kind] for line in lines]
-    kinds = {*chain.from_iterable(values), *("" for value in values if not value)}
-    return any(map(any, values)) and (len(kinds) > 1 or any(len(value) > 1 for value in values))
 
 
 def _grid(title: str, rows: Sequence[Sequence[str]]) -> Iterator[Grid]:
@@ -176,9 +176,9 @@ def _read_pipes(text: str) -> Iterator[tuple[str, list[list[str]]]]:
         elif _is_rule(line) and (block or line.lstrip()[:1] == "+"):
             ruled = True
         elif line.strip() or block:
-            if block and (ruled or _is_table(block)):
+            if block and (ruled or _is_table(block)) and not has_groups(block):
                 yield above or title, block
-            elif columns := columns_in_groups(block):
+            elif columns := columns_in_groups(block) or records_in(block):
                 yield above or title, columns
             block, ruled, above = [], False, ""
             if match := _HEADING.fullmatch(line[:LONGEST_RULE]):
@@ -224,7 +224,9 @@ def _cells(line: str) -> list[str]:
         parts = parts[1:]
     if parts and not parts[-1].strip() and line.rstrip().endswith("|"):
         parts = parts[:-1]
-    return [part.replace("\\|", "|").strip() for part in parts]
+    cells = [part.replace("\\|", "|").strip() for part in parts]
+    total = _TOTAL.fullmatch(cells[0]) if len(cells) > 2 else None
+    return [*total.groups(), *cells[1:]] if total else cells
 
 
 # --- CSV, tabs and aligned columns
@@ -240,7 +242,7 @@ def _read_separated(text: str) -> Iterator[tuple[str, list[list[str]]]]:
     lines = ["" if _SHELL_TIME.match(line) else line for line in [*text.splitlines(), "", ""]]
     for line, following in pairwise(lines):
         comment = line.lstrip().startswith("#")
-        if comment and (heads := _heads_in(line, following)):
+        if comment and (heads := heads_in_comment(line, following)):
             if len(block) > 1:
                 yield from _block(title, block)
             block = [heads]
@@ -259,21 +261,6 @@ def _read_separated(text: str) -> Iterator[tuple[str, list[list[str]]]]:
         elif block:
             yield from _block(title, block)
         block = []
-
-
-_COMMENT_MARK = re.compile(r"#\s*")
-
-
-def _heads_in(comment: str, row: str) -> str:
-    """The heads that a comment right above a row of figures has, as many as the row has cells; else nothing."""
-    heads = _COMMENT_MARK.sub("", comment).strip()
-    if not heads:
-        return ""
-    for mark in (r"\t", r",", r";", r"\s{2,}", r"\s+"):
-        names, cells = re.split(mark, heads), re.split(mark, row.strip())
-        if len(names) == len(cells) > 1 and all(map(is_number, cells)) and not any(map(is_number, names)):
-            return "  ".join(names) if mark == r"\s+" else heads
-    return ""
 
 
 _BETWEEN_CELLS = re.compile(r",(?!\d{3}(?!\d))|(?<!\d),")
@@ -307,11 +294,16 @@ def _block(title: str, lines: list[str]) -> Iterator[tuple[str, list[list[str]]]
         return
     for between, least in ((_BETWEEN_MARKS, 3), (_BETWEEN_COLUMNS, 2)):
         rows = [between.split(line.strip()) for line in lines if not _is_rule(line)]
-        if rows and len({len(row) for row in rows}) == 1 and len(rows[0]) >= least:
-            yield title, rows
+        above = next((at for at, row in enumerate(rows) if len(row) > 1), 0)
+        if len(rows) - above < 3 or any(map(is_number, rows[above])):
+            above = 0  # A sentence is above heads and several rows.
+        if len(rows) - above > 1 and len({len(row) for row in rows[above:]}) == 1 and len(rows[above]) >= least:
+            yield " ".join([title, *(row[0] for row in rows[:above])]).strip(), rows[above:]
             return
     rows = _single_spaced(lines)
-    if rows and len(rows[0]) == len(rows[1]):
+    if not rows or len(rows[0]) != len(rows[1]):
+        rows = rows_below_words([_BETWEEN_COLUMNS.split(line.strip()) for line in lines if not _is_rule(line)])
+    if rows:
         yield title, rows
 
 
@@ -327,6 +319,8 @@ def _single_spaced(lines: list[str]) -> list[list[str]]:
     if len(rows) > 1 and 1 < len(rows[-1]) < len(rows[0]) == len(heads):
         rows[-1] += [""] * (len(heads) - len(rows[-1]))  # A text that ends early.
     widths = {len(row) for row in rows}
+    if any(cell.endswith(",") for row in cells[:2] for cell in row):
+        return []  # Commas part the cells.
     if len(rows) < 2 or len(widths) > 1 or len(rows[0]) < 2 or len(heads) < 2 or any(map(is_number, heads)):
         return []
     if (

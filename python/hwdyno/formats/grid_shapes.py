@@ -9,6 +9,8 @@ from dataclasses import replace
 from hwdyno.formats.column import FIGURES, parse_head
 from hwdyno.formats.grid import Grid
 from hwdyno.formats.grid_heads import MARKS
+from hwdyno.formats.request_times import find_statistic
+from hwdyno.formats.statistics_line import MIN_STATISTICS
 from hwdyno.formats.table_rows import is_head
 from hwdyno.model.quantities import Quantity, find_quantities, number_in
 from hwdyno.model.unit_readings import unit_readings
@@ -24,7 +26,21 @@ _PLAIN_HEAD = ("test", "result")
 
 def with_one_unit_a_column(grid: Grid, maps: Mapping[str, str]) -> Grid:
     """The table with heads where it has none, its corner's unit in its title, and a column for each kind of rate."""
-    return _parted_by_kind(_with_corner(_with_heads(_with_thread_blocks(_with_counts(_with_unique_heads(grid))))), maps)
+    grid = _with_counts(_without_equations(_with_unique_heads(_with_statistics_apart(grid))))
+    return _parted_by_kind(_with_corner(_with_heads(_with_thread_blocks(grid))), maps)
+
+
+def _with_statistics_apart(grid: Grid) -> Grid:
+    """One row for a table with a row for each figure and a column for each of its statistics (``50%``, ``Avg``)."""
+    names = [find_statistic(head) for head in grid.heads[1:]]
+    labels = [row[0] for row in grid.rows]
+    if len(names) < MIN_STATISTICS or not all(names) or len(set(labels)) != len(labels):
+        return grid
+    if any(parse_head(label).quantity not in FIGURES for label in labels):
+        return grid
+    heads = (f"{label} {name}" for label in labels for name in names)
+    cells = (cell for row in grid.rows for cell in row[1:])
+    return Grid(grid.title, (_PLAIN_HEAD[0], *heads), ((grid.title, *cells),))
 
 
 def _with_unique_heads(grid: Grid) -> Grid:
@@ -44,6 +60,13 @@ def _with_counts(grid: Grid) -> Grid:
         return grid
     heads = ("completed" if _COUNT.fullmatch(head.strip()) else head for head in grid.heads)
     return replace(grid, heads=tuple(heads))
+
+
+def _without_equations(grid: Grid) -> Grid:
+    """``N`` beside no rate of arithmetic and no time is a count, and no number of equations."""
+    if any(parse_head(head).quantity in {"flops", "time"} for head in grid.heads):
+        return grid
+    return replace(grid, heads=tuple("count" if head.strip().lower() == "n" else head for head in grid.heads))
 
 
 def _with_thread_blocks(grid: Grid) -> Grid:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 
 from hwdyno.formats import printed
 from hwdyno.formats.row import figures, make_point, number
@@ -182,6 +183,8 @@ def _point(lines: list[re.Match[str]], text: str, begin: int) -> Measurement | N
     ]
     if not whole:
         return _sum_intervals(lines, text[begin : lines[0].start()])
+    if (cut := _mean_of_intervals(lines, text[begin : lines[0].start()])) is not None:
+        return cut
     sums = [line for line in whole if "SUM" in line["id"]] or whole
     ends = [line for line in sums if _side(line) == "receiver"] or sums
     line = ends[-1]
@@ -219,7 +222,8 @@ def _point(lines: list[re.Match[str]], text: str, begin: int) -> Measurement | N
     ]
     if made is not None and len(values) > 2:
         span = Samples(min(values), sum(values) / len(values), max(values), 1.0, values=tuple(values[:600]))
-        made = replace(made, samples=span)
+        idle = (sum(value == 0 for value in values), len(values))
+        made = replace(made, samples=span, details={**made.details, "idle_intervals": idle})
     return _with_wrong_sum(_with_wrong_losses(made, lines), lines, whole)
 
 
@@ -249,6 +253,30 @@ def _sum_intervals(lines: list[re.Match[str]], before: str) -> Measurement | Non
     )
     made = make_point({"protocol": "udp", "streams": 1, **_path(before)}, found)
     return _with_wrong_losses(made, lines)
+
+
+def _mean_of_intervals(lines: list[re.Match[str]], before: str) -> Measurement | None:
+    """What intervals of TCP moved together, those without bytes too, where no line sums them up; none for other tests.
+
+    Of several streams the lines of their sum count.
+    """
+    sums = [line for line in lines if "SUM" in line["id"]]
+    parts, ids = sums or lines, {line["id"] for line in lines if "SUM" not in line["id"]}
+    follow = all(line["to"] == following["from"] for line, following in pairwise(parts))
+    if len(parts) < 2 or not follow or (len(ids) > 1 and not sums) or any(map(_side, lines)):
+        return None
+    if any(_DATAGRAMS.search(line["rest"]) for line in lines) or _UDP.search(before):
+        return None
+    seconds, values = sum(map(_length, parts)), [_rate(line) for line in parts]
+    moved = sum(rate * _length(line) for rate, line in zip(values, parts, strict=True))
+    rounding = max(figure.rounding for line in parts if (figure := number(line["rate"])) is not None)
+    found = figures(bw=PrintedNumber(moved / seconds, rounding) if seconds > 0 else None)
+    idle = (sum(value == 0 for value in values), len(values))
+    made = make_point({"protocol": "tcp", "streams": max(1, len(ids)), **_path(before)}, found, idle_intervals=idle)
+    if made is None or len(values) < 3:
+        return made
+    span = Samples(min(values), sum(values) / len(values), max(values), 1.0, values=tuple(values[:600]))
+    return replace(made, samples=span)
 
 
 def _with_wrong_losses(made: Measurement | None, lines: list[re.Match[str]]) -> Measurement | None:

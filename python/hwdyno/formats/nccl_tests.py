@@ -17,6 +17,14 @@ _ROW = re.compile(
     r"(?:\s+(\d[\d.]{0,14})\s+(\d[\d.]{0,14})\s+(\d[\d.]{0,14})(?:\s+[\w/.+-]{1,12})?)?\s*$",
     re.M,
 )
+_BARE = re.compile(
+    r"^\s*\d{1,15}\s+\d{1,15}\s+(?:float|half|double|bfloat16|u?int(?:8|32|64)|fp?8\w{0,6})\s+"
+    r"(?:sum|prod|max|min|avg|none|mulsum)\s+-?\d{1,4}\s+\d[\d.]{0,14}\s+\d",
+    re.M,
+)
+"""A row by its types alone, where the heads were cut off."""
+_RANK = re.compile(r"\[\d{1,4}\](?=[ \t])")
+"""What a launcher puts before each rank's output."""
 _COMMAND = re.compile(r"\b([a-z]{3,10}(?:_[a-z]{3,10}){0,2})_perf\b")
 _GPUS = re.compile(r"^#\s+Rank\s+\d+\s", re.M)
 _DEVICE = re.compile(r"^#\s+Rank\s+\d+[^\n]{0,120}\]\s+([^\n]{1,60}?)\s*$", re.M)
@@ -24,7 +32,8 @@ _DEVICE = re.compile(r"^#\s+Rank\s+\d+[^\n]{0,120}\]\s+([^\n]{1,60}?)\s*$", re.M
 
 def recognizes(text: str) -> bool:
     """Whether this looks like the output of nccl-tests."""
-    return _HEADS.search(text) is not None and _TIME.search(text) is not None
+    text = _RANK.sub(" ", text)
+    return (_HEADS.search(text) is not None and _TIME.search(text) is not None) or len(_BARE.findall(text)) > 1
 
 
 def read(text: str, name: str) -> Run:
@@ -34,6 +43,7 @@ def read(text: str, name: str) -> Run:
     operation and the number of GPUs, and is kept beside it.
     """
     points: list[Measurement] = []
+    text = _RANK.sub(" ", text)
     command, device = _COMMAND.search(text), _DEVICE.search(text)
     for row in _ROW.finditer(text):
         for place, at in (("out-of-place", 5), ("in-place", 8)):

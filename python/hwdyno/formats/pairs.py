@@ -17,7 +17,7 @@ _WORDS = {
     "received": "received", "h2d": "h2d", "d2h": "d2h",
 }  # fmt: skip
 """What the parts of a cell may be, as a head or ``--map`` names them."""
-_WORD = rf"(?:{'|'.join(sorted(_WORDS, key=len, reverse=True))}|p\d{{2,5}}(?:\.\d+)?)"
+_WORD = rf"(?:{'|'.join(sorted(_WORDS, key=len, reverse=True))}|p\d{{2,5}}(?:\.\d+)?|0?\.\d{{2,4}}|\d{{2}}th)"
 _NAMED = re.compile(rf"(?<![\w/])({_WORD}(?:\s*/\s*{_WORD}){{1,3}})(?![\w/])", re.I)
 _UNIT = r"[kKM]?(?:IOPS|ops/s)|[kKMG]?i?B/s(?:ec)?|[numµμ]s"
 _OF_UNITS = re.compile(rf"[(\[]\s*({_UNIT})\s*/\s*({_UNIT})\s*[)\]]")
@@ -82,7 +82,8 @@ def _part_names(text: str) -> list[str]:
     if units := _OF_UNITS.search(text):
         return [f"({units[1]})", f"({units[2]})"]
     match = _NAMED.search(text)
-    return [_WORDS.get(word.strip().lower(), word.strip().lower()) for word in match[1].split("/")] if match else []
+    words = (word.strip().lower() for word in match[1].split("/")) if match else ()
+    return [_WORDS.get(word) or re.sub(r"^0?\.(?=\d)|^(?=\d\dth)", "p", word).removesuffix("th") for word in words]
 
 
 def _bare(head: str) -> str:

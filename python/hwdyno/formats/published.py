@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hwdyno.formats import printed, workload
+from hwdyno.formats.cell import unit_in_column
 from hwdyno.formats.column import COUNTS, FIGURES, PARAMETERS, SIZES, parse_head
-from hwdyno.formats.column_pairs import collides, find_twin, joined_parameters, summed_directions
+from hwdyno.formats.column_pairs import collides, find_twin, is_vague_time, joined_parameters, summed_directions
 from hwdyno.formats.figure_rows import by_figure
 from hwdyno.formats.grid import Grid, find_grids
 from hwdyno.formats.grid_shapes import with_one_unit_a_column
@@ -33,7 +34,7 @@ from hwdyno.formats.table_rows import (
     with_row_units,
 )
 from hwdyno.formats.table_title import stated_by_title
-from hwdyno.formats.table_units import Resolver
+from hwdyno.formats.table_units import with_unit
 from hwdyno.model.kernels import (
     GPU_TRANSFER,
     MEMORY_BANDWIDTH,
@@ -203,8 +204,7 @@ class _Table:
             for at, column in enumerate(table.columns):
                 holds = quantity in SIZES or any(column.at in row.numbers for row in table.rows)
                 if column.meaning.quantity == quantity and column.unit is None and holds:
-                    unit, why = Resolver(table, column).unit()
-                    table = table._with(at, replace(column, unit=unit, inferred=why))
+                    table = table._with(at, with_unit(table, column))
         return table
 
     def _with(self, at: int, column: Column) -> _Table:
@@ -245,8 +245,9 @@ class _Table:
             unit = replace(unit, kind="bytes/s", factor=unit.factor / 8 if bits else unit.factor)
         kind = FIGURES.get(column.meaning.quantity, "")
         by_row = column.inferred == BY_ROW
-        if unit is not None and kind and not by_row and unit.kind not in {kind, "bits or bytes"}:
-            unit = None
+        if unit is not None and not by_row and kind in BY_KIND and unit.kind in {*BY_KIND} - {kind}:
+            return None
+        unit = unit_in_column(unit, kind) if unit is not None and not by_row else unit
         chosen = unit or (None if by_row else column.unit)
         of_another = number.unit is not None and bool(kind) and number.unit.kind not in {kind, "short"}
         if chosen is None and (by_row or of_another):
@@ -334,7 +335,7 @@ class _Table:
         shared = {}
         for column in figures:
             number = self.figure(row, column)
-            if number is None:
+            if number is None or is_vague_time(column, row.numbers[column.at]):
                 continue
             quantity = column.meaning.quantity
             if column.inferred == BY_ROW and number.unit is not None:
@@ -419,7 +420,7 @@ class _Table:
         """How the columns were read, in one line."""
         left = len(self.grid.rows) - len(self.rows)
         out = f", {left} without a figure left out" if left else ""
-        where = f"{self.grid.title or 'table'}: {self.resource}, {plural(len(self.rows), 'row')}{out}. "
+        where = f"{self.grid.title[:120] or 'table'}: {self.resource}, {plural(len(self.rows), 'row')}{out}. "
         parts = [f"'{column.head}' is {column.says()}" for column in self.columns if column.head.strip()]
         stated = [
             f"{TITLES.get(name, name)} {value} by the title" for name, value in self.common.items() if name != "numjobs"
@@ -437,7 +438,6 @@ def _rename_size(parameters: Parameters, size_of: str) -> Parameters:
 
 _LINPACK = re.compile(r"(?i)linpack|\bhpl\b|\bxhpl|top ?500|rmax")
 _TITLE_ONLY = re.compile(r"\S*/")
-
 
 Subject = tuple[tuple[str, str], ...]
 

@@ -23,9 +23,10 @@ _ENDS = {
     "lat_min": re.compile(r"(?<!\w)<?MIN>? observation\s*=\s*([\d.]+)"),
 }
 _PERCENTILE = re.compile(r"percentile (\d\d)\.(\d{3})\s*=\s*([\d.]+)")
+_OBSERVATIONS = re.compile(r"Total (\d{1,15}) observations")
 _RATE = re.compile(r"Summary: Message Rate is (\d+) \[msg/sec\]")
 _BANDWIDTH = re.compile(r"Summary: BandWidth is ([\d.]+) MBps")
-_PEER = re.compile(r"IP = (\S+)\s+PORT = \d+ # (TCP|UDP)")
+_PEER = re.compile(r"IP = (\S+)\s+PORT =\s+\d+ # (TCP|UDP)")
 _SIZE = re.compile(r"msg-size=(\d{1,8})")
 _TEST = re.compile(r"sockperf.{0,20}== version")
 
@@ -40,6 +41,7 @@ class PingPongTimes:
     sent: int | None
     received: int | None
     took_s: float | None
+    observations: int | None
 
 
 def exchange(text: str) -> PingPongTimes | None:
@@ -55,6 +57,7 @@ def exchange(text: str) -> PingPongTimes | None:
     return PingPongTimes(
         figures(lat_mean=number(match[2], 1e-6), **found), match[1] == "Latency",
         int(counts[2]) if counts else None, int(counts[3]) if counts else None, took.value if took else None,
+        int(of[1]) if (of := _OBSERVATIONS.search(text)) else None,
     )  # fmt: skip
 
 
@@ -71,13 +74,14 @@ def read(text: str, name: str) -> Run:
     for at, begin in enumerate(starts):
         part = text[begin : starts[at + 1] if at + 1 < len(starts) else len(text)]
         peer, size = _PEER.search(part), _SIZE.search(part)
-        parameters: Parameters = {"protocol": peer[2].lower() if peer else "udp"}
+        parameters: Parameters = {"protocol": peer[2].lower()} if peer else {}
         if size is not None:
             parameters["message"] = int(size[1])
         if peer is not None and loopback.is_one(peer[1]):
             parameters["path"] = "loopback"
         if (tried := exchange(part)) is not None:
-            made = make_point({**parameters, "half_round_trip": tried.is_half}, tried.times)
+            known = {"observations": tried.observations} if tried.observations else {}
+            made = make_point({**parameters, "half_round_trip": tried.is_half}, tried.times, **known)
             trips += [made] if made else []
         elif match := _RATE.search(part):
             bandwidth = _BANDWIDTH.search(part)

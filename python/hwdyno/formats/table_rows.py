@@ -16,6 +16,7 @@ from hwdyno.model.unit_readings import Unit, unit_readings
 from hwdyno.model.words import Parameters, UserError
 
 BY_ROW = "unit of each row"
+UNIT_UNKNOWN = "its unit is not stated; --map says it"
 TRANSFERS = "transfers/s"
 """A link's clock, which is no result and no ceiling of what passes through it."""
 BY_KIND = {"bytes/s": "bw", "operations/s": "iops", "FLOP/s": "flops", "s": "lat", "1": "share"}
@@ -68,7 +69,7 @@ class Column:
         """How it was read, in a few words."""
         meaning = self.meaning
         if meaning.quantity == "label":
-            return "not used" if not self.key else "label"
+            return "label" if self.key else " ".join(filter(None, ["not used", self.inferred and f"({self.inferred})"]))
         if meaning.quantity == "percent":
             return "not used"
         words = TITLES.get(meaning.quantity, meaning.quantity)
@@ -81,7 +82,7 @@ TITLES = {
     "bw": "bandwidth", "busbw": "bandwidth of the bus",
     "iops": "operations/s", "lat": "latency", "flops": "FLOP/s", "au": "accelerator utilisation",
     "bs": "block size", "iodepth": "queue depth", "numjobs": "jobs", "rw": "access pattern", "n": "equations",
-    "read_percent": "share of reads", "write_percent": "share of writes", "size": "file size",
+    "read_percent": "share of reads", "write_percent": "share of writes", "size": "size",
     "working_set": "working set",
     "lda": "leading dimension", "share": "share of a whole", "cpu": "CPU use",
 }  # fmt: skip
@@ -169,6 +170,8 @@ def read_columns(grid: Grid, maps: Mapping[str, str]) -> list[Column]:
             cells = [row[at] for row in grid.rows if row[at].strip()]
             is_value = _COUNT.fullmatch if meaning.quantity in COUNTS else number_in
             says_none = meaning.quantity == "rw" and not any(map(parse_pattern, cells))
+            # No load is 0: the cells number threads, and do not count them.
+            says_none |= meaning.quantity in {"threads", "numjobs", "streams"} and "0" in cells
             if cells and (says_none or (not any(map(is_value, cells)) and meaning.quantity not in {"rw", "operation"})):
                 key, meaning = "_".join(re.findall(r"[a-z0-9]+", head.lower())), Meaning("label")
         found.append(Column(at, head, meaning, key, meaning.unit))

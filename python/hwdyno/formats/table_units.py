@@ -9,16 +9,17 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from hwdyno.formats.cell import bytes_from_number
-from hwdyno.formats.column import FIGURES, SIZES
+from hwdyno.formats.column import FIGURES, SIZES, Meaning
 from hwdyno.formats.grid import Grid
 from hwdyno.formats.table_labels import TableRow
-from hwdyno.formats.table_rows import Column
+from hwdyno.formats.table_rows import UNIT_UNKNOWN, Column
 from hwdyno.model.quantities import PrintedNumber, number_in
 from hwdyno.model.unit_readings import Unit, unit_readings
 from hwdyno.model.words import Parameters, UserError
 from hwdyno.system.printable import escape_text
 
 MAX_SHARE = 1.5
+_RESULTS = {"bw", "iops", "lat"}
 
 
 class UnitContext(Protocol):
@@ -51,8 +52,22 @@ class UnitContext(Protocol):
         """A cell's number in its base unit."""
 
 
+def with_unit(table: UnitContext, column: Column) -> Column:
+    """The column with its unit; left out where two fit it, and other figures of the table have theirs."""
+    try:
+        unit, why = _Resolver(table, column).unit()
+    except UserError:
+        quantity = column.meaning.quantity
+        others = [other for other in table.columns if other.is_figure and other.meaning.quantity != quantity]
+        known = [other for other in others if other.unit is not None and other.meaning.quantity in _RESULTS]
+        if quantity not in {"lat", "bw"} or not known:
+            raise
+        return replace(column, meaning=Meaning("label"), inferred=UNIT_UNKNOWN)
+    return replace(column, unit=unit, inferred=why)
+
+
 @dataclass(frozen=True)
-class Resolver:
+class _Resolver:
     """Finds the unit of a column by a law that it must obey with others, by its magnitude, or asks."""
 
     table: UnitContext
@@ -99,7 +114,7 @@ class Resolver:
         return readings[0][0] if kind and len(readings) == 1 and len(readings[0]) == 1 else None
 
     def _by_law(self, units: Sequence[Unit]) -> tuple[Unit, str] | None:
-        """The unit with which IOPS × block size is the bandwidth in most rows."""
+        """The unit with which IOPS × block size is nearest to the bandwidth in most rows."""
         votes: Counter[str] = Counter()
         rows = 0
         for row in self.table.rows:
@@ -108,9 +123,10 @@ class Resolver:
             if rate is None or number is None or not isinstance(size, int | float) or not rate.value or not size:
                 continue
             rows += 1
-            for unit in units:
-                if abs(number.value * unit.factor / (rate.value * size) - 1) <= 0.1 + number.rounding + rate.rounding:
-                    votes[unit.name] += 1
+            errors = {unit.name: abs(number.value * unit.factor / (rate.value * size) - 1) for unit in units}
+            nearest = min(errors, key=errors.__getitem__)
+            if errors[nearest] <= 0.1 + number.rounding + rate.rounding:
+                votes[nearest] += 1
         best = votes.most_common(1)
         if not best or best[0][1] * 2 <= rows:
             return None

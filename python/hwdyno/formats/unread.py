@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from hwdyno.formats.cell import has_several_figures
 from hwdyno.formats.printed import NOT_READ
 from hwdyno.model.point_details import Note
 from hwdyno.model.quantities import find_quantities
@@ -33,6 +34,8 @@ _NOTHING_NEW = re.compile(
     r"\bresolution\b|1,000,000 bytes/s|^\s+(?:bw +\(|iops +:|lat \([num]?sec\) +:|submit|complete|latency +:)", re.I
 )
 """IOzone's clock, CrystalDiskMark's words on its units, fio's other statistics of the rates and times that are read."""
+_PERCENTILE = re.compile(r"^\s{0,40}\d{2}(?:\.\d{1,3})?%(?=\s{1,40}[\d.]{1,20}\s*$)")
+"""A row's name, before its figure."""
 _PLAIN = re.compile(r"(?<![\w.])\d{1,20}(?:\.\d{1,12})?(?![\w.%])")
 
 
@@ -63,7 +66,12 @@ def _list_unread(text: str, runs: Sequence[Run]) -> tuple[list[tuple[str, bool]]
         # A known time beside a rate does not make the rate known.
         telling = [values for kind, values in figures if kind in {*_RATES, ""}]
         candidates = telling if any(kind in _RATES for kind, _ in figures) else [values for _, values in figures]
-        if figures and not any(_has(known, value) for values in candidates for value in values):
+        is_known = any(_has(known, value) for values in candidates for value in values)
+        # Of several times in a cell, those beside a known rate would be lost.
+        if is_known and any(has_several_figures(cell.strip()) for cell in line.split("|")):
+            times = (values for kind, values in figures if kind == "s")
+            is_known = any(_has(known, value) for values in times for value in values)
+        if figures and not is_known:
             found.append((" ".join(line.split()), any(kind not in _SETTINGS for kind, _ in figures)))
     return found, True
 
@@ -75,7 +83,12 @@ def _figures(line: str) -> Iterator[tuple[str, list[float]]]:
         numbers = [float(number) for number in _PLAIN.findall(line[head.end() :])]
         quantities = [(number * unit.factor, number, unit.kind) for number in numbers]
     else:
-        quantities = [(found.base, found.number.value, found.kind) for found in find_quantities(line) if found.kind]
+        line = _PERCENTILE.sub("", line)
+        quantities = [
+            (found.base, found.number.value, found.kind)
+            for found in find_quantities(line, with_ranges=True)
+            if found.kind
+        ]
     for base, printed, kind in quantities:
         yield kind, [base, base * 1e9] if kind == "s" else [base, *(printed * factor for factor in _FACTORS)]
     if quantities:

@@ -33,7 +33,9 @@ _CLOCK = re.compile(r"(\d{1,4})m(\d{1,2}(?:[.,]\d{1,9})?)s(?![A-Za-z\d])")
 """``3m30.919s``, as a shell's ``time`` prints it."""
 _UNIT_ASIDE = re.compile(r"\(([A-Za-z]{1,12}/s(?:ec)?)\)\s*$")
 """A rate's unit in brackets behind its number: ``250.5 (op/s)``."""
-_RANGE = re.compile(r"(?:[A-Za-z%]{1,6}(?:/s)?\s+)?(?:[-–…]|to\b|\.\.)\s*\d")
+_PERCENTILE_NAME = re.compile(r"(?i)%-?t?ile\b|th (?:percentile|pct)\b")
+"""What makes the number before it a percentile's name: ``99.9%ile``."""
+_RANGE = re.compile(r"(?:[A-Za-z%]{1,6}(?:/s)?\s+|[kKMG])?(?:[-–…]|to\b|\.\.)\s*\d")
 
 
 def number_in(cell: str) -> PrintedNumber | None:
@@ -42,7 +44,7 @@ def number_in(cell: str) -> PrintedNumber | None:
         seconds = 60 * float(clock[1]) + float(clock[2].replace(",", "."))
         return PrintedNumber(seconds, 0.0, Unit("s", 1.0, "s"))
     parts = split_number(cell)
-    if parts is None:
+    if parts is None or _PERCENTILE_NAME.match(parts[1]):
         return None
     plain, after = parts[0], _SPREAD.sub("", parts[1], 1) if parts[1][:1] in {"±", "+"} else parts[1]
     value = printed_number(plain)
@@ -79,14 +81,23 @@ def number_in(cell: str) -> PrintedNumber | None:
     return PrintedNumber(value * scale, rounding, unit)
 
 
-_STARTS = re.compile(r"(?<![\w.,'^])[~≈]?\d")
+_STARTS = re.compile(r"(?<![\w.,'^])(?<!\w/)[~≈]?\d")
+_RANGE_BEFORE = re.compile(
+    r"\d[kKMG]?(?: {0,3}[–—] {0,3}|[~…-]|\.\.| to )$|"
+    r"(?i:between|anywhere from|rang\w+ from)[^.;]{1,20}(?:and|to) $"
+)
+_RANGE_BEHIND = re.compile(r"(?:[–—~…-]|\.\.)[~≈]?\d|(?<=[\dkKMG]) to \d")
+_RANGE_WORDS = re.compile(r"(?i)(?:between|anywhere from|rang\w+ from) $")
+"""A range's two ends are no figure: ``18.8~20.6 it/s``, ``5k-6k``, ``anywhere from 13 MB/s to 105 MB/s``."""
 LONGEST = 60
 """Characters of a quantity."""
 _NUMBER_AND_UNIT = re.compile(
-    r"[~≈]?\d[\d.,']*(?:[eE][-+]?\d{1,3})?\+?[ \t]{0,4}"
+    r"[~≈]?\d[\d.,']*(?<!,)(?:[eE][-+]?\d{1,3})?\+?[ \t]{0,4}"
     r"(?:(?:±|\+/-)[ \t]{0,2}\d[\d.,]{0,20}[ \t]{0,4})?"
     r"(?:(?:thousand|million|billion) )?[kKMG]? ?(?:(?i:read|write) (?=(?i:iops)\b))?"
-    r"(?:[A-Za-zµμ%]+(?:[ -]?(?:bytes?|bits?|BYTES?|BITS?))?(?: ?/ ?[A-Za-z]+| per [a-z]+)?)"
+    r"(?:[A-Za-zµμ%]+(?:[ -]?(?:bytes?|bits?|BYTES?|BITS?))?(?: ?/ ?[A-Za-z]+(?:/(?i:gpu|device|card|chip))?|"
+    r" per [a-z]+)?|"
+    r"\([A-Za-z]{1,12}/s(?:ec)?\))"
 )
 
 
@@ -109,8 +120,8 @@ class Quantity:
         return self.number.value * (self.number.unit.factor if self.number.unit else 1.0)
 
 
-def find_quantities(text: str) -> Iterator[Quantity]:
-    """Each quantity of a text, from left to right."""
+def find_quantities(text: str, *, with_ranges: bool = False) -> Iterator[Quantity]:
+    """Each quantity of a text, from left to right; without the ends of ranges unless these are wanted."""
     at = 0
     while start := _STARTS.search(text, at):
         at = start.end()
@@ -119,4 +130,16 @@ def find_quantities(text: str) -> Iterator[Quantity]:
             number = number_in(found[0])
             if number is not None and number.unit is not None and number.unit.kind != "short":
                 at = start.start() + found.end()
+                if not with_ranges and _is_of_range(text, start.start(), at):
+                    continue
                 yield Quantity(number, start.start(), at)
+
+
+def _is_of_range(text: str, start: int, end: int) -> bool:
+    """Whether a quantity is an end of a range."""
+    before = text[max(0, start - 40) : start]
+    return (
+        _RANGE_BEFORE.search(before) is not None
+        or _RANGE_WORDS.search(before) is not None
+        or _RANGE_BEHIND.match(text, end) is not None
+    )

@@ -32,10 +32,14 @@ _RATE = re.compile(
     rf"(?<![A-Za-z0-9])(?:([kKMGTPmgtp]?)(i?)({_BYTES_OR_BITS})(?:{_PER_SECOND}|p(?i:{_SECONDS}))"
     rf"|(?i:(kilo|mega|giga|tera|peta|kibi|mebi|gibi|tebi)[ -]?(bytes?|bits?))(?:{_PER_SECOND}))"
 )
-_FLOP = re.compile(r"(?<![A-Za-z0-9])([kKMGTPmgtp]?)(?:I?OP|(?i:flop))(?i:s?)(?:/s(?:ec)?|ps)?(?![A-Za-z])")
+_FLOP = re.compile(
+    r"(?<![A-Za-z0-9])([kKMGTPmgtp]?)(?:I?OP|(?i:flop))(?i:s?)"
+    r"(?:(?:/s(?:ec)?|ps)(?![A-Za-z])|(?![A-Za-z])(?! ?/ ?(?!(?i:gpu|device|chip|core|card)\b)[A-Za-z]))"
+)
 _OPS = re.compile(
-    rf"(?<![A-Za-z0-9])([kKMmG]?)\s?(?:(?i:iops)|(?i:i/?os?|ops?|operations?|req(?:uests)"
-    rf"?|transactions?|messages?|msgs?|packets?|datagrams?|events?|samples?|images?|imgs?|frames?|tok(?:ens?)?|steps?|iterations?|records?|rows?|objects?|files?|creates?|"
+    rf"(?<![A-Za-z0-9])([kKMmG]?)\s?(?:(?i:iops)(?! ?/ ?(?!s(?:ec)?\b)[A-Za-z])|"
+    rf"(?i:i/?os?|ops?|operations?|req(?:uests)?|transactions?|messages?|msgs?|packets?|datagrams?|events?|samples?|"
+    rf"examples?|images?|imgs?|frames?|tok(?:ens?)?|steps?|iterations?|records?|rows?|objects?|files?|creates?|"
     rf"queries|accesses){_PER_SECOND}|(?i:tps|pps|qps)(?![A-Za-z]))"
 )
 _TRANSFERS = re.compile(r"(?<![A-Za-z0-9])([kMG])T/s(?![A-Za-z])")
@@ -65,6 +69,8 @@ _OF_TIMES = re.compile(
     r"times?|latenc(?:y|ies)|durations?|[num]?s|[num]?secs?|(?:nano|micro|milli)?seconds?|bytes?|bits?|[kmgt]i?b"
 )
 """Ends what is no count: ``Latency/s`` is a latency in seconds."""
+_BYTES_ONE_WAY = re.compile(r"[a-z]{1,2}[kMG]i?B")
+"""``rkB/s``: bytes, whose letter before is their way."""
 _SHARE = re.compile(r"%|(?<![a-z])(?:percent|pct)(?![a-z])", re.I)
 
 
@@ -140,7 +146,7 @@ def _time(word: str) -> Unit:
 
 
 def _count(match: re.Match[str]) -> tuple[Unit, ...]:
-    if _OF_TIMES.fullmatch(match[2].lower()):
+    if _OF_TIMES.fullmatch(match[2].lower()) or _BYTES_ONE_WAY.fullmatch(match[2]):
         return ()
     return (Unit("operations/s", DECIMAL[(match[1] or "").lower()], match[0].strip()),)
 
@@ -164,7 +170,9 @@ _NOUNS = {
     **dict.fromkeys(("packet", "p"), "packet"),
     **dict.fromkeys(("transaction", "t"), "transaction"),
     **dict.fromkeys(("querie", "query", "q"), "query"),
-    **{word: word for word in ("sample", "frame", "step", "iteration", "record", "row", "event", "datagram")},
+    **{
+        word: word for word in ("sample", "example", "frame", "step", "iteration", "record", "row", "event", "datagram")
+    },
 }
 
 

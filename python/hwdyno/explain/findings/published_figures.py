@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from itertools import pairwise
 
@@ -14,6 +15,10 @@ from hwdyno.model.words import Measurement
 MIN_DIGITS = 5
 """Digits from which on two measured rates are not equal by chance."""
 APART = 0.01
+MIN_OBSERVATIONS = 100
+"""Observations below which p99 is the greatest of them."""
+MIN_IDLE, MIN_IDLE_SHARE = 2, 0.2
+"""Intervals without a byte, and their share, from which on a connection stalled."""
 MIN_BITS = 16
 
 
@@ -75,6 +80,43 @@ def loss_miscounted(case: Case) -> Verdict | None:
     )
 
 
+def percentile_of_few(case: Case) -> Verdict | None:
+    """A percentile of so few observations that it is the greatest of them."""
+    count = number_at(case.point.details, "observations")
+    shares = [
+        (float(f"0.{match[1]}"), name)
+        for name in case.point.details.get("printed") or {}
+        if (match := re.fullmatch(r"lat_p(\d{2,6})", str(name)))
+    ]
+    empty = [(share, name) for share, name in shares if count * (1 - share) < 1 - 1e-9]
+    if not 0 < count < MIN_OBSERVATIONS or not empty:
+        return None
+    share, _ = min(empty)
+    return Verdict(
+        "warning",
+        f"Percentiles from p{share * 100:g} on are of {plural(round(count), 'observation')} ({case.label}): each is "
+        "the greatest one, and says nothing of the tail.",
+        {"observations": count, "share": share},
+        "Measure for longer: p99 needs hundreds of observations, p99.9 thousands.",
+        weight=1 / count,
+    )
+
+
+def stalled_intervals(case: Case) -> Verdict | None:
+    """Intervals of a test in which nothing was moved."""
+    idle, intervals = case.point.details.get("idle_intervals") or (0, 0)
+    if idle < MIN_IDLE or idle < MIN_IDLE_SHARE * intervals:
+        return None
+    return Verdict(
+        "warning",
+        f"Nothing was moved in {idle} of {intervals} intervals ({case.label}): the connection stalled, and a mean does "
+        "not describe it.",
+        {"idle": idle, "intervals": intervals},
+        "Look for lost packets, a mismatch of MTU or a driver that stops; then measure again.",
+        weight=idle / intervals,
+    )
+
+
 def _exact_rate(point: Measurement) -> float | None:
     """The rate as printed, to its last digit; none where it was rounded or has a fraction."""
     rate = operations_per_s(point)
@@ -86,5 +128,7 @@ def _exact_rate(point: Measurement) -> float | None:
 RULES = (
     Rule("equal_figures", "experiment", equal_figures, Applies(imported=True, resources=("storage",))),
     Rule("full_counter", "point", full_counter, Applies(imported=True, resources=("storage",)), degrades=True),
+    Rule("percentile_of_few", "point", percentile_of_few, Applies(imported=True, needs=("details.observations",))),
+    Rule("stalled_intervals", "point", stalled_intervals, Applies(imported=True, needs=("details.idle_intervals",))),
     Rule("loss_miscounted", "point", loss_miscounted, Applies(imported=True, needs=("details.wrong_losses",))),
 )

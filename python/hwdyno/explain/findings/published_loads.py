@@ -43,6 +43,20 @@ def requested_rate(case: Case) -> Verdict | None:
     )
 
 
+def failed_requests(case: Case) -> Verdict | None:
+    """The text counts requests without a good answer."""
+    found = next((of for point in case.result.points if (of := point.details.get("failed_requests"))), None)
+    if not found:
+        return None
+    return Verdict(
+        "warning",
+        f"{percent(found['share'])} of the requests failed ('{found['line']}'). Rates and times are of the others, or "
+        "count errors as answers; both differ from those of a service that answers all.",
+        {"share": found["share"], "failed": found["failed"], "requests": found["whole"]},
+        "Find out why they failed, and repeat the test at a load that all requests pass.",
+    )
+
+
 def sent_at_once(case: Case) -> Verdict | None:
     """Most requests were in flight together, by Little's law, where no load is stated."""
     point = case.point
@@ -135,6 +149,12 @@ RULES = (
         requested_rate,
         Applies(imported=True, needs=("details.requested_operations_s",)),
         degrades=True,
+    ),
+    Rule(
+        "failed_requests",
+        "experiment",
+        failed_requests,
+        Applies(imported=True, needs=("details.failed_requests",)),
     ),
     Rule("more_load_waits", "experiment", more_load_waits, Applies(imported=True, needs=("latency",))),
     Rule("sent_at_once", "point", sent_at_once, Applies(imported=True, kernels=(KERNEL,)), degrades=True),

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from hwdyno.analysis.ceilings.stated import LONGEST_TEXT, ends_with_file, stated_limits
-from hwdyno.formats.statements import copies, devices, fio_commands, text_conclusions
+from hwdyno.formats.statements import copies, devices, fio_commands, lost_requests, text_conclusions
 from hwdyno.model.words import ExperimentResult, Run
 
 _FINDERS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
@@ -21,6 +21,10 @@ _FINDERS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "concluded_kind": ("storage", text_conclusions.concluded_kind),
     "credits_settings": ("storage", text_conclusions.credits_settings),
     "delay_called_rate": ("memory storage", text_conclusions.delay_called_rate),
+    "failed_requests": (
+        "network object inference training table storage memory gpu compute",
+        lost_requests.failed_requests,
+    ),
     "copied_cells": ("storage memory network gpu compute training inference table", copies.copied_cells),
     "quoted_parts": ("storage", copies.quoted_parts_of_iozone),
     "quoted_rows": ("memory", copies.quoted_rows_of_stream),
