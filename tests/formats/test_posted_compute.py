@@ -84,6 +84,20 @@ FIGURES: dict[str, tuple[str, list[tuple[float, str]]]] = {
         "The reader has 118.5 GB/s out of the 120 GB/s theoretical peak.\n",
         [(260.75e9, "bytes/s"), (118.5e9, "bytes/s")],
     ),
+    "labels in brackets behind": (
+        "I expected 12-13 GB/s of this RAM but I achieved 14 GB/s (INTmem), 15 GB/s (SSEmem).\n",
+        [(14e9, "bytes/s"), (15e9, "bytes/s")],
+    ),
+    "a unit in brackets in a column of values": (
+        "| Driver | Scenario | Duration | Avg value |\n|---|---|---|---|\n"
+        "| iperf3 | TCP_STREAM | 30 | 84504.5 (Mb/s) |\n| netperf | TCP_STREAM | 30 | 6544.25 (Mb/s) |\n",
+        [(84504.5e6 / 8, "bytes/s"), (6544.25e6 / 8, "bytes/s")],
+    ),
+    "other heads among the rows": (
+        "benchmarking cuda\nsize, elapsed_time, tops\n256, 0.004, 0.008\n304, 0.00002, 2.75\n"
+        "size (GB), elapsed_time, bandwidth (GB/s)\n0.0042, 0.00001, 464.25\n0.0059, 0.00002, 426.75\n",
+        [(0.004, "s"), (0.00002, "s"), (464.25e9, "bytes/s"), (426.75e9, "bytes/s")],
+    ),
     "decimal commas in a text": (
         "40,303,104 at 0,625 MB/s zstd 22\n40,303,104 at 4,250 MB/s lz 17\n",
         [(0.625e6, "bytes/s"), (4.25e6, "bytes/s")],
@@ -205,3 +219,18 @@ def test_a_count_of_requests_is_no_order_of_equations() -> None:
 def test_lines_with_ranges_are_counted_as_not_read() -> None:
     runs, _ = formats.read_every("The first has 10.5 GB/s.\nThe second has 5.5-6.25 GB/s.\n", "post.txt")
     assert any("5.5-6.25" in note.says for note in runs[0].notes)
+
+
+def test_a_matrix_is_no_system_of_equations() -> None:
+    text = "| n | k | m | TFLOPs |\n|---|---|---|---|\n| 512 | 71 | 1 | 0.25 |\n| 1024 | 81 | 8 | 176 |\n"
+    assert all("n" not in point.parameters for point in points(text))
+
+
+def test_a_pictures_size_is_no_block() -> None:
+    text = "GPU numbers\n| Case | ours |\n|---|---|\n| 4K→1080 | 0.375 ms |\n| 1920×1080 | 0.5 ms |\n"
+    assert all("bs" not in point.parameters for point in points(text))
+
+
+def test_a_size_behind_a_word_labels_the_line() -> None:
+    text = "Memory of the host:\nMeasuring   4kB: 124.5GB/s\nMeasuring 128MB:  37.75GB/s\n"
+    assert [point.parameters["bs"] for point in points(text)] == [4096, 128 << 20]

@@ -17,6 +17,7 @@ from hwdyno.formats.line_shapes import (
     is_not_measured,
     is_of_settings,
     label_end,
+    labels_behind,
     read_listed,
     take_estimates,
     ways_behind,
@@ -274,6 +275,10 @@ class _LineReader:
             for head, result in zip(heads, results, strict=True):
                 # 128b in front of a cipher's rate is its key's length, and no block's.
                 self._take_result(f"{_clean(line[: results[0][0].start])} {head}", result, is_alone=False)
+            return
+        if asides := labels_behind(line, [result[-1] for result in results]):
+            for aside, result in zip(asides, results, strict=True):
+                self._take_result(aside, result, is_alone=False)
             return
         if ways := ways_behind(line, [result[0] for result in results]):
             for way, result in zip(ways, results, strict=True):

@@ -311,6 +311,8 @@ _BLOCK = re.compile(
     r"(\d{1,7}(?:\.\d)?) ?([kmg])(i?)b?\b(?! ?(?:/ ?[s\d]|per s))"
     r"|(?<![\d.,])\b(\d{1,7}) ?(?:b|bytes)\b(?! ?(?:/ ?s|per s))"
 )
+_OF_PICTURES = re.compile(r"[→×]|\d{3,4}p\b")
+"""Signs of a picture's size, whose 4K is no block."""
 _OF_BLOCKS = re.compile(r"\b(?:bs|blocks?|block ?size|transfers?|xfer|chunks?)\b")
 """Words without which GiB are rather a file's."""
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -370,7 +372,7 @@ def given_in(text: str) -> tuple[Parameters, str]:
     if "iodepth" in found and (match := _THREADS_OF_QUEUE.search(text)):
         found["threads"] = int(match[1])
         text = f"{text[: match.start()]} {text[match.end() :]}"
-    if match := _BLOCK.search(text):
+    if (match := _BLOCK.search(text)) and not _OF_PICTURES.search(text):
         factor = BINARY[match[2]] if match[2] else 1.0
         if match[2] != "g" or _OF_BLOCKS.search(text):
             found["bs"] = int(float(match[1] or match[4]) * factor)

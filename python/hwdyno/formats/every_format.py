@@ -29,6 +29,7 @@ _LOGGED = re.compile(
     r"(?:(?:DEBUG|INFO|WARNING|WARN|ERROR) ?[|:]|std(?:out|err) F)(?: \[std(?:out|err)\])? ?|"
     r"^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]{1,60} [\w./@-]{1,60}(?:\[\d{1,9}\])?: |"
     r"^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d(?:\.\d{1,9})? (?=[A-Za-z=\[])|"
+    r"^(?:INFO|WARNING) \d\d-\d\d \d\d:\d\d:\d\d [^\]\n]{1,60}\] |"
     r"^(?:INFO|DEBUG|WARNING):[\w.]{1,40}:|"
     r"^\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?:?[ \t]+(?=[A-Za-z])|"
     r"^\[[\d/.-]{8,10}[-T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\] ?(?:\[[A-Z]{1,8}\] ?)?",

@@ -15,6 +15,7 @@ from hwdyno.formats.grid_heads import (
     are_figures,
     columns_in_groups,
     has_groups,
+    heads_again,
     heads_in_comment,
     is_label_list,
     is_number,
@@ -106,6 +107,10 @@ def _grid(title: str, rows: Sequence[Sequence[str]]) -> Iterator[Grid]:
     lines = [[_plain(cell) for cell in row] for row in rows]
     lines = [line for line in lines if any(line)]
     if len(lines) < 2:
+        return
+    if again := next((at for at in range(2, len(lines) - 1) if heads_again(lines, at)), 0):
+        yield from _grid(title, lines[:again])
+        yield from _grid(title, lines[again:])
         return
     width = Counter(map(len, lines)).most_common(1)[0][0] if len(lines) > 2 else max(map(len, lines))
     width = max(width, len(lines[0]))

@@ -143,6 +143,19 @@ MIN_NAMED = 0.5
 """Share of the cells of a log's line that name their values."""
 
 
+def heads_again(lines: Sequence[Sequence[str]], at: int) -> bool:
+    """Whether a line among rows of figures has other heads, with a unit, for the rows below it."""
+    line, below = lines[at], lines[at + 1]
+    return (
+        len(line) == len(lines[0]) > 1
+        and list(line) != list(lines[0])
+        and all(line)
+        and not any(map(is_number, [*lines[0], *line]))
+        and all(is_number(cell) for row in (lines[at - 1], below) for cell in row)
+        and any(unit_readings(cell)[0] for cell in line)
+    )
+
+
 def is_label_list(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     """Whether lines are words with a colon and what they name, of several kinds, or the heads are a sentence's."""
     if any(head.count("(") > head.count(")") for head in heads) and ")" in heads[-1]:

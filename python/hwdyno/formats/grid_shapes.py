@@ -63,10 +63,17 @@ def _with_counts(grid: Grid) -> Grid:
 
 
 def _without_equations(grid: Grid) -> Grid:
-    """``N`` beside no rate of arithmetic and no time is a count, and no number of equations."""
-    if any(parse_head(head).quantity in {"flops", "time"} for head in grid.heads):
+    """``N`` as a count beside no rate of arithmetic and no time, and as a matrix's beside ``M`` or ``K``."""
+    names = {head.strip().lower() for head in grid.heads}
+    if not names & {"k", "m"} and any(parse_head(head).quantity in {"flops", "time"} for head in grid.heads):
         return grid
-    return replace(grid, heads=tuple("count" if head.strip().lower() == "n" else head for head in grid.heads))
+    return replace(
+        grid,
+        heads=tuple(
+            ("columns" if names & {"k", "m"} else "count") if head.strip().lower() == "n" else head
+            for head in grid.heads
+        ),
+    )
 
 
 def _with_thread_blocks(grid: Grid) -> Grid:

@@ -31,7 +31,9 @@ _NAMED_NUMBER = re.compile(
     r"(?<!\S)([A-Za-z][\w./-]{0,30}(?: [\w./-]{1,20}){0,3})\s?[:=]\s{1,20}(\d[\d.,]{0,20})(?=\s{2}|\s*$)"
 )
 """``Rx-pps:     12254848  `` among others in a line."""
-_BLOCK_LABEL = re.compile(r"\s{0,40}\d{1,7}(?:\.\d{1,2})? ?(?:[kKMG]i?B?|B|bytes?)(?: \w{2,12})?(?=\s{0,2}:)")
+_BLOCK_LABEL = re.compile(
+    r"\s{0,40}(?:[A-Za-z]{3,20}\s{1,8})?\d{1,7}(?:\.\d{1,2})? ?(?:[kKMG]i?B?|B|bytes?)(?: \w{2,12})?(?=\s{0,2}:)"
+)
 """``64KiB blocks:`` and ``64B:`` at the beginning of a line are its label."""
 _AS_CEILING = re.compile(r"(?i)\(\s*(?:line[ -]?rate|theoretical(?: max(?:imum)?)?|max(?:imum)? possible)\s*[:=]?\s*$")
 _NEAR = 0.02
@@ -40,14 +42,17 @@ _LINKS = {1e7, 1e8, *(rate * 1e9 for rate in (1, 2.5, 5, 10, 20, 25, 40, 50, 100
 _SOLD_AS = re.compile(
     r"\b(?:limit|limited|max(?:imum)? (?:speed|rate)|advertised|rated|up to|theoretical|link|interface|bus|"
     r"(?:would|should) be|out of(?: the)?$|the spec(?:s|ification)?|data ?sheet|expect(?:ed|ing)?|"
-    r"supposed|estimat\w+)\b",
+    r"supposed|estimat\w+|difference)\b",
     re.I,
 )
 """Words of what a device is sold with; a text that states it has not measured it."""
 _SOLD_AS_BEHIND = re.compile(
     r"(?i)[ \t]{1,3}(?:theoretical|line\b(?! rate reached)|link|fib(?:er|re)|port|interfaces?|nics?|network|switch|"
+    r"higher|lower|faster|slower|more\b|less\b|"
     r"plan|advertised|rated|max(?:imum)?\b|peak\b)"
 )
+_BUT = re.compile(r"\bbut\b", re.I)
+_ASIDE = re.compile(r"\s?\(([A-Za-z][^()]{1,60})\)")
 _COMMA = re.compile(r"(?<![\d.,])(\d{1,3}),(\d{1,3})(?= ?[kKMGT]?i?[Bb](?:its?|ytes?)?/s)")
 _DECIMAL_COMMA = re.compile(r"(?<![\d.,])0,\d{1,3} ?[kKMGT]?i?[Bb](?:its?|ytes?)?/s")
 _DECIMAL_POINT = re.compile(r"\d\.\d{1,3} ?[kKMGT]?i?[Bb](?:its?|ytes?)?/s")
@@ -93,6 +98,7 @@ def is_ceiling(words: str) -> bool:
 
 def is_not_measured(label: str, behind: str) -> bool:
     """Whether the words before a figure, or those right behind it, say that it is a limit, a rating or a guess."""
+    label = _BUT.split(label)[-1]
     return _SOLD_AS.search(label) is not None or _SOLD_AS_BEHIND.match(behind) is not None
 
 
@@ -139,6 +145,12 @@ def ways_behind(line: str, quantities: Sequence[Quantity]) -> list[str]:
     matches = [_DOING.match(line, quantity.end) for quantity in quantities]
     found = [{"read": "read", "writ": "write"}[match[1].lower()] for match in matches if match]
     return found if len(set(found)) == len(found) == len(quantities) else []
+
+
+def labels_behind(line: str, quantities: Sequence[Quantity]) -> list[str]:
+    """The words in brackets right behind each of several rates; empty unless each has its label there."""
+    matches = [_ASIDE.match(line, quantity.end) for quantity in quantities]
+    return [match[1] for match in matches if match] if len(matches) > 1 and all(matches) else []
 
 
 def read_listed(line: str) -> ListedFigure | None:

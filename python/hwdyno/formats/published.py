@@ -171,7 +171,8 @@ class _Table:
 
     def _sizes(self) -> _Table:
         """A column called "size" as what the size is of in a table of this resource."""
-        names, size_of = {column.meaning.quantity for column in self.columns}, _SIZE_OF.get(self.resource, "size")
+        names = {column.meaning.quantity for column in self.columns}
+        size_of = _SIZE_OF.get(self.resource, "size") if names & {"bw", "busbw", "lat", "iops"} else "size"
         if size_of in names:
             return self
         columns = [
@@ -438,7 +439,6 @@ def _rename_size(parameters: Parameters, size_of: str) -> Parameters:
 
 _LINPACK = re.compile(r"(?i)linpack|\bhpl\b|\bxhpl|top ?500|rmax")
 _TITLE_ONLY = re.compile(r"\S*/")
-
 Subject = tuple[tuple[str, str], ...]
 
 

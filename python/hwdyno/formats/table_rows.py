@@ -19,7 +19,7 @@ BY_ROW = "unit of each row"
 UNIT_UNKNOWN = "its unit is not stated; --map says it"
 TRANSFERS = "transfers/s"
 """A link's clock, which is no result and no ceiling of what passes through it."""
-BY_KIND = {"bytes/s": "bw", "operations/s": "iops", "FLOP/s": "flops", "s": "lat", "1": "share"}
+BY_KIND = {"bytes/s": "bw", "bits or bytes": "bw", "operations/s": "iops", "FLOP/s": "flops", "s": "lat", "1": "share"}
 _KEYS = (
     ("accelerator", r"accelerator|simulated gpu|emulated gpu"),
     ("device", r"device|drive|disk|ssd|model|product|gpu|card|adapter|nic"),

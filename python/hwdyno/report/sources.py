@@ -4,6 +4,7 @@ ceilings that options give."""
 from __future__ import annotations
 
 import hashlib
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -100,6 +101,10 @@ def read_head(path: Path) -> str:
         return ""
 
 
+_JSON = re.compile(r"\s*(?:\{|\[\s*[\[{\"\]])")
+"""Begins a document; a log's line may begin with its time in brackets."""
+
+
 def _is_foreign(path: Path) -> bool:
     """Whether a file is another tool's output, a table or any other text, and no document of hwdyno's."""
     from hwdyno import formats
@@ -110,7 +115,7 @@ def _is_foreign(path: Path) -> bool:
         text = formats.read_result_file(path)
     except UserError:
         return False
-    may_be_ours = text.lstrip()[:1] in {"{", "["}
+    may_be_ours = _JSON.match(text) is not None
     return '"hwdyno.run/' not in text[:65536] and (not may_be_ours or formats.is_known(text))
 
 
