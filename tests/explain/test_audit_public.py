@@ -331,7 +331,7 @@ BY_METRIC = """
 
 def test_rows_of_one_figure_each_become_points_with_all_of_theirs(tmp_path: Path) -> None:
     (table,) = audited(BY_METRIC, tmp_path).experiments
-    assert table.resource == "network" and find_rate_word(table) == "queries/s"
+    assert table.resource == "table" and find_rate_word(table) == "queries/s"
     found = [
         (point.parameters.get("rate"), point.throughput.value, point.latency_ns.p99 if point.latency_ns else None)
         for point in table.points

@@ -37,7 +37,7 @@ _FLOP = re.compile(
     r"(?:(?:/s(?:ec)?|ps)(?![A-Za-z])|(?![A-Za-z])(?! ?/ ?(?!(?i:gpu|device|chip|core|card)\b)[A-Za-z]))"
 )
 _OPS = re.compile(
-    rf"(?<![A-Za-z0-9])([kKMmG]?)\s?(?:(?i:iops)(?! ?/ ?(?!s(?:ec)?\b)[A-Za-z])|"
+    rf"(?<![A-Za-z0-9])([kKMmG]?)\s?(?:(?i:iops)(?! ?/ ?(?!(?i:s|sec|bw|bandwidth|latency|throughput)\b)[A-Za-z])|"
     rf"(?i:i/?os?|ops?|operations?|req(?:uests)?|transactions?|messages?|msgs?|packets?|datagrams?|events?|samples?|"
     rf"examples?|images?|imgs?|frames?|tok(?:ens?)?|steps?|iterations?|records?|rows?|objects?|files?|creates?|"
     rf"queries|accesses){_PER_SECOND}|(?i:tps|pps|qps)(?![A-Za-z]))"
