@@ -10,6 +10,8 @@ set -euo pipefail
 here="$(cd "$(dirname "$0")" && pwd)"
 cd "$here/../.."
 
+# NVIDIA's compiler is built without a sanitizer.
+unset HWDYNO_LIBRARIES
 toolchain="${SANITIZE_TOOLCHAIN:-nightly}"
 target="$(rustc "+$toolchain" -vV | sed -n 's/^host: //p')"
 built="${CARGO_TARGET_DIR:-$PWD/target}"
