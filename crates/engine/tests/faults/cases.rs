@@ -98,7 +98,7 @@ fn cache(folder: &Path) -> Value {
 pub const WITHOUT_WEIGHT: &[(&str, &str, RangeInclusive<u64>, &str)] = &[
     ("storage_blocks io_uring randread", "pread64", 1..=1, "it shows whether blocks are aligned; they are read again"),
     ("storage_blocks libaio randread", "pread64", 1..=1, "likewise"),
-    ("storage_group", "pread64", 1..=1, "likewise"),
+    ("storage_group", "pread64", 1..=2, "likewise, by each of its jobs"),
     ("storage_check", "pread64", 1..=1, "likewise"),
     ("storage_blocks io_uring randwrite", "pread64", 2..=2, "likewise, after the mark was read; they are written over"),
     ("storage_blocks libaio randwrite", "pread64", 2..=2, "likewise"),
