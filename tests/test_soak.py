@@ -108,7 +108,7 @@ def soaked(*words: str, rounds: int = 12) -> subprocess.CompletedProcess[str]:
 @pytest.mark.long
 @pytest.mark.timing
 def test_commands_that_leak_nothing_pass(tmp_path: Path) -> None:
-    done = soaked("--path", str(tmp_path))
+    done = soaked("--path", str(tmp_path), rounds=24)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "process: descriptors" in done.stdout and "peak of history" in done.stdout
     assert not any(tmp_path.iterdir())

@@ -256,7 +256,8 @@ def virtual_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tu
 def test_a_bucket_may_be_part_of_the_hosts_name(virtual_store: tuple[str, Path], tmp_path: Path) -> None:
     url, folder = virtual_store
     words = ("--endpoint", url, "--bucket", "bench", "--create-bucket", "--style", "virtual", "--object-size", "10k")
-    run = measured(tmp_path, *words, "--objects", "4", "--concurrency", "2", "--operation", "get,put,head,list,delete")
+    # One at a time: rclone fails a put that comes while it removes another object's folder.
+    run = measured(tmp_path, *words, "--objects", "4", "--concurrency", "1", "--operation", "get,put,head,list,delete")
     assert all(not point["faults"] and point["operations"] for point in run["experiments"][0]["points"])
     assert (folder / "bench").is_dir() and not [path for path in (folder / "bench").rglob("*") if path.is_file()]
 

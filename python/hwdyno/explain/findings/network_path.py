@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from hwdyno.analysis.ceilings import bound_for
 from hwdyno.analysis.ceilings.network import DATAGRAM_BYTES, IP_BYTES, count_fragments
+from hwdyno.analysis.estimates import half_width
 from hwdyno.explain.findings.applies import Applies, Rule
 from hwdyno.explain.findings.rule import Case, Verdict, as_number, percent, quantity
 from hwdyno.model.kernels import MEMORY_BANDWIDTH, NETWORK_THROUGHPUT
@@ -18,8 +19,8 @@ PACED = 0.95
 MAX_OF_COPIES = 1.05
 """Nothing can exceed the bound of its copies by more than the intervals of both allow."""
 BEYOND_CACHES_BYTES = 128 << 20
-SAME = 0.06
-"""Goodputs closer than this are the same."""
+SAME, MAX_NOISE = 0.06, 0.25
+"""Goodputs closer than this are the same, or than their intervals; by random loss alone, two streams double it."""
 POLICED_LOSS = 3e-3
 FLAT, SLACK_US = 1.5, 500.0
 """No queue builds up while the mean round trip is below this multiple of the shortest, plus this many µs."""
@@ -205,7 +206,8 @@ def check_policing(case: Case) -> Verdict | None:
         if len(counts) < 2 or not all(_lost_without_a_queue(point) for point in group.values()):
             continue
         rates = [group[count].throughput.value for count in counts]
-        if max(rates) / min(rates) - 1 > SAME or _is_full(case.result, group[counts[-1]]):
+        noise = max(half_width(group[count].throughput) or 0.0 for count in counts)
+        if max(rates) / min(rates) - 1 > max(SAME, min(noise, MAX_NOISE)) or _is_full(case.result, group[counts[-1]]):
             continue
         last = group[counts[-1]]
         rtt_ns, min_ns = figure(last, "rtt_mean_us") * 1e3, figure(last, "rtt_min_us") * 1e3
