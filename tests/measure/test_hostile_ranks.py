@@ -388,7 +388,9 @@ REQUESTS: dict[bytes, str] = {
     request("program", tool="fio", arguments=[], environment=[]): "environment must be",
     request("program", tool="fio", arguments=[], environment={"LD_PRELOAD": "x"}): "does not set",
     request("program", tool="fio", arguments=["--version"], environment={}, timeout_s="x", files={}): "timeout_s",
-    request("program", tool="fio", arguments=["--version"], environment={}, timeout_s=1e300, files={}): "timeout_s|has",
+    request(
+        "program", tool="fio", arguments=["--version"], environment={}, timeout_s=1e300, files={}
+    ): "no length of time",
 }
 
 

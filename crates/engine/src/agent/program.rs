@@ -138,7 +138,9 @@ impl Program {
         if let Some(refused) = environment.keys().find(|name| !SETTABLE.contains(&name.as_str())) {
             return Err(Error::usage(format!("an agent does not set the environment's {refused}")));
         }
-        let limit: f64 = field(request, "timeout_s")?;
+        let timeout_s: f64 = field(request, "timeout_s")?;
+        let limit = Duration::try_from_secs_f64(timeout_s)
+            .map_err(|_| Error::usage(format!("timeout_s {timeout_s} is no length of time")))?;
         let files: std::collections::BTreeMap<PathBuf, u64> = field(request, "files")?;
         let path = located(tool).ok_or_else(|| {
             let hint = format!("install it, or name it by HWDYNO_{} for the agent", tool.name.to_ascii_uppercase());
@@ -149,8 +151,7 @@ impl Program {
             path,
             arguments,
             environment: environment.into_iter().collect(),
-            limit: Duration::try_from_secs_f64(limit)
-                .map_err(|_| Error::usage(format!("timeout_s {limit} is no length of time")))?,
+            limit,
             files: files.into_iter().collect(),
         })
     }
